@@ -1,0 +1,98 @@
+"""What crosses a boundary: headers carried as INT64 tensors, stop reasons, a request's options.
+
+Field order here *is* the wire order of the tensors SEGMENT, WINDOW and STATS (DESIGN 3.1);
+`clients/talkahead_client/protocol.py` names STATS once more for clients, a contract test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from enum import IntEnum
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+
+class StopReason(IntEnum):
+    """Why a stream (or one of its segments) ended. RUNNING marks a chunk that is not the last."""
+
+    RUNNING = 0
+    END_OF_SPEECH = 1
+    LENGTH = 2
+    MAX_SECONDS = 3
+    CANCELLED = 4
+    ERROR = 5
+
+
+@dataclass(frozen=True)
+class IntHeader:
+    """A frozen record of integers that travels as one INT64 tensor [k], k = number of fields."""
+
+    def to_array(self) -> npt.NDArray[np.int64]:
+        return np.array(astuple(self), dtype=np.int64)
+
+    @classmethod
+    def from_array(cls, values: Sequence[int] | npt.NDArray[np.int64]) -> Self:
+        flat = np.asarray(values, dtype=np.int64).reshape(-1)
+        names = [field.name for field in fields(cls)]
+        if len(flat) != len(names):
+            raise ValueError(f"{cls.__name__}: {len(flat)} values, expected {len(names)} ({', '.join(names)})")
+        return cls(*(int(value) for value in flat))
+
+
+@dataclass(frozen=True)
+class SegmentHeader(IntHeader):
+    """SEGMENT: frontend -> encoder -> talker. One per segment of a stream."""
+
+    stream: int
+    """Server-wide id of the stream, drawn by the frontend (63 random bits)."""
+    segment: int
+    """Index in the stream, from 0."""
+    last: int
+    """1 on the stream's last segment."""
+    char_start: int
+    char_end: int
+    """Offsets of the segment in the client's TEXT, in characters."""
+    seed: int
+    """Seed of the stream's draws: the client's, or one the frontend picked."""
+
+
+@dataclass(frozen=True)
+class WindowHeader(IntHeader):
+    """WINDOW: talker -> vocoder. Frames = left context + new + look-ahead."""
+
+    address: int
+    """The talker's acknowledgement socket (see engine/acknowledgements.py); 0 = nobody listens."""
+    stream: int
+    generation: int
+    """Counts uses of the stream's slot, so that a late acknowledgement never hits its successor."""
+    chunk: int
+    """Dense per stream, from 0."""
+    sequence: int
+    """Order of sending over all streams of the talker."""
+    context: int
+    new: int
+    lookahead: int
+    """Frames of FRAMES before, in, and after the part that becomes audio. new = 0: empty closing window."""
+    last: int
+    reason: int
+    """A StopReason; RUNNING unless last = 1."""
+
+
+@dataclass(frozen=True)
+class Stats(IntHeader):
+    """STATS: running totals of a stream, on every chunk."""
+
+    stream: int
+    seed: int
+    frames: int
+    target_steps: int
+    drafted: int
+    accepted: int
+    pool_size: int
+    """Streams in the pool when the chunk was cut."""
+    stop_reason: int
+    char_end: int
+    """End of the text spoken so far, in characters of TEXT (whole segments)."""

@@ -1,0 +1,120 @@
+"""Three prosody levels beside the phonemes: by rules here, behind a protocol that a learned predictor implements.
+
+shapes: T = symbols of a segment
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from talkahead.text.symbols import COMMA, EXCLAMATION, PERIOD, QUESTION
+
+FIRST, LAST, BOTH = 1, 2, 3
+"""Where a symbol stands in its prosodic word or phonological phrase; 0 = inside."""
+INTONATION: dict[str, int] = {PERIOD: 2, QUESTION: 3, EXCLAMATION: 4, COMMA: 5}
+"""Level of the symbol that ends an intonational phrase, by its pause; its first symbol has FIRST."""
+
+_FUNCTION_WORDS = frozenset(
+    """a an the this that these those my your his her its our their some any every no each
+    i you he she it we they who which what whose
+    of in on at by for with from to into onto upon about over under after before between through during without
+    within against among toward towards behind beyond near off out up down since until till per as than like
+    and or but nor so yet if because while when where although though unless whether
+    is am are was were be been being has have had having do does did will would shall should can could may might
+    must not there isn't aren't wasn't weren't don't doesn't didn't won't can't i'm i've i'll i'd you're you've
+    you'll you'd he's he'd he'll she's she'd she'll it's it'll we're we've we'll we'd they're they've they'll
+    they'd that's there's""".split()
+)
+_OBJECTS = frozenset("me him them us it her you".split())
+"""Pronouns that lean back on a content word before them."""
+_MAX_CLITICS = 4
+
+
+@dataclass(frozen=True)
+class SpokenWord:
+    """A word or a pause with its symbols."""
+
+    text: str
+    symbols: tuple[int, ...]
+    is_pause: bool
+
+
+class ProsodyPredictor(Protocol):
+    """Assigns prosody levels to the symbols of a segment."""
+
+    def predict(self, words: Sequence[SpokenWord]) -> npt.NDArray[np.int32]:
+        """Levels [T, 3], each 0..7: prosodic word, phonological phrase, intonational phrase.
+
+        T is the number of symbols of all words together; the last word is a pause.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A prosodic word or phonological phrase: words `begin` to `end`, exclusive."""
+
+    begin: int
+    end: int
+    is_opener: bool
+    """Begins with a function word, so a new phrase may begin here."""
+
+
+class RuleProsody:
+    """Function words lean on the content word after them; a phrase runs from function words to content words."""
+
+    def predict(self, words: Sequence[SpokenWord]) -> npt.NDArray[np.int32]:
+        starts = [0, *accumulate(len(word.symbols) for word in words)]
+        levels = [[0, 0, 0] for _ in range(starts[-1])]
+        prosodic_words = _prosodic_words(words)
+        for column, units in enumerate((prosodic_words, _phrases(prosodic_words))):
+            for unit in units:
+                levels[starts[unit.begin]][column] += FIRST
+                levels[starts[unit.end] - 1][column] += LAST
+        _mark_intonation(words, starts, levels)
+        return np.array(levels, np.int32)
+
+
+def _mark_intonation(words: Sequence[SpokenWord], starts: Sequence[int], levels: list[list[int]]) -> None:
+    opens = True
+    for index, word in enumerate(words):
+        if opens:
+            levels[starts[index]][2] = FIRST
+        if word.is_pause:
+            levels[starts[index + 1] - 1][2] = INTONATION[word.text]
+        opens = word.is_pause
+
+
+def _prosodic_words(words: Sequence[SpokenWord]) -> list[_Unit]:
+    """Content words, each with the function words before it and an object pronoun after it."""
+    units: list[_Unit] = []
+    begin, has_content = 0, False
+    for index, word in enumerate(words):
+        is_function = word.text in _FUNCTION_WORDS
+        is_full = index - begin >= _MAX_CLITICS
+        leans_back = has_content and word.text in _OBJECTS and words[index - 1].text not in _OBJECTS
+        if begin < index and (word.is_pause or is_full or (has_content and not leans_back)):
+            units.append(_Unit(begin, index, words[begin].text in _FUNCTION_WORDS))
+            begin, has_content = index, False
+        if word.is_pause:
+            begin = index + 1
+        has_content = has_content or not is_function
+        if word.is_pause:
+            has_content = False
+    return units
+
+
+def _phrases(prosodic_words: Sequence[_Unit]) -> list[_Unit]:
+    """Prosodic words up to the next one that opens with a function word; none crosses a pause."""
+    phrases: list[_Unit] = []
+    for unit in prosodic_words:
+        joins = phrases and phrases[-1].end == unit.begin and not unit.is_opener
+        begin = phrases.pop().begin if joins else unit.begin
+        phrases.append(_Unit(begin, unit.end, unit.is_opener))
+    return phrases

@@ -1,0 +1,1 @@
+"""From codec frames to PCM, and the windows in which it happens."""

@@ -1,0 +1,1 @@
+"""The networks in front of the codec: text encoder and talker."""

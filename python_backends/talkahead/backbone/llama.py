@@ -1,0 +1,197 @@
+"""The talker's network: a Llama decoder in Hugging Face's layout, here as one forward over whole sequences.
+
+Training and offline scoring use this module; serving uses `slot_decoder` over the same weights. Architecture:
+Touvron et al. 2023 (RMSNorm before each part, rotary positions, SwiGLU), names as in `LlamaForCausalLM`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class LlamaConfig:
+    """The fields of Hugging Face's `config.json` that the talker uses."""
+
+    vocab_size: int
+    eos_token_id: int
+    hidden_size: int = 256
+    intermediate_size: int = 640
+    num_hidden_layers: int = 8
+    num_attention_heads: int = 4
+    num_key_value_heads: int = 4
+    head_dim: int = 64
+    max_position_embeddings: int = 1024
+    rms_norm_eps: float = 1e-5
+    rope_theta: float = 10_000.0
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        known = {field.name for field in fields(cls)}
+        raw = json.loads(path.read_text())
+        return cls(**{name: value for name, value in raw.items() if name in known})
+
+    def to_hugging_face(self) -> dict[str, Any]:
+        """The whole `config.json`, loadable by transformers."""
+        ours = {field.name: getattr(self, field.name) for field in fields(self)}
+        fixed: dict[str, Any] = {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_act": "silu",
+            "tie_word_embeddings": False,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "bos_token_id": None,
+            "pad_token_id": None,
+            "torch_dtype": "float32",
+        }
+        return {**fixed, **ours}
+
+
+def rope_tables(config: LlamaConfig, length: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [length, head_dim] of the rotary positions 0..length-1, halves repeated."""
+    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), config.rope_theta**-half)
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Applies rotary positions to [..., T, head_dim]; tables broadcast to it."""
+    left, right = vectors.chunk(2, dim=-1)
+    return vectors * cosines + torch.cat([-right, left], dim=-1) * sines
+
+
+class Attention(nn.Module):
+    """Causal attention. rows [B, T, D] -> [B, T, D]; with `watched`, also that head's weights [B, T, T]."""
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        size, heads, groups = config.head_dim, config.num_attention_heads, config.num_key_value_heads
+        self.heads, self.groups, self.size = heads, groups, size
+        self.q_proj = nn.Linear(config.hidden_size, heads * size, bias=False)
+        self.k_proj = nn.Linear(config.hidden_size, groups * size, bias=False)
+        self.v_proj = nn.Linear(config.hidden_size, groups * size, bias=False)
+        self.o_proj = nn.Linear(heads * size, config.hidden_size, bias=False)
+
+    def forward(
+        self, rows: Tensor, tables: tuple[Tensor, Tensor], watched: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        batch, length, _ = rows.shape
+        query = self.q_proj(rows).reshape(batch, length, self.heads, self.size).transpose(1, 2)
+        key = self.k_proj(rows).reshape(batch, length, self.groups, self.size).transpose(1, 2)
+        value = self.v_proj(rows).reshape(batch, length, self.groups, self.size).transpose(1, 2)
+        query, key = rotate(query, *tables), rotate(key, *tables)
+        if self.groups != self.heads:
+            key, value = (part.repeat_interleave(self.heads // self.groups, dim=1) for part in (key, value))
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        scores = None
+        if watched is not None:
+            scores = query[:, watched] @ key[:, watched].transpose(1, 2) / self.size**0.5
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+        return out, scores
+
+
+class FeedForward(nn.Module):
+    """SwiGLU. [B, T, D] -> [B, T, D]."""
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        out: Tensor = self.down_proj(functional.silu(self.gate_proj(rows)) * self.up_proj(rows))
+        return out
+
+
+class Layer(nn.Module):
+    """One decoder layer with residual dropout (training only)."""
+
+    def __init__(self, config: LlamaConfig, dropout: float) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.self_attn = Attention(config)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.mlp = FeedForward(config)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, rows: Tensor, tables: tuple[Tensor, Tensor], watched: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        mixed, scores = self.self_attn(self.input_layernorm(rows), tables, watched)
+        rows = rows + self.dropout(mixed)
+        return rows + self.dropout(self.mlp(self.post_attention_layernorm(rows))), scores
+
+
+class _Model(nn.Module):
+    def __init__(self, config: LlamaConfig, dropout: float) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config, dropout) for _ in range(config.num_hidden_layers))
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+
+@dataclass(frozen=True)
+class LlamaOutput:
+    """hidden [B, T, D] after the last norm; watched [B, T, T] raw attention scores of the watched head, or None."""
+
+    hidden: Tensor
+    watched: Tensor | None
+
+
+class Llama(nn.Module):
+    """A Llama decoder over embedded rows; state names equal `LlamaForCausalLM`'s."""
+
+    def __init__(self, config: LlamaConfig, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.config = config
+        self.model = _Model(config, dropout)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.apply(self._initialise)
+
+    @staticmethod
+    def _initialise(module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, rows: Tensor, watched: tuple[int, int] | None = None) -> LlamaOutput:
+        """Embedded rows [B, T, D] -> hidden states; `watched` = (layer, head) whose attention scores to return."""
+        cosines, sines = rope_tables(self.config, rows.shape[1], torch.promote_types(rows.dtype, torch.float32))
+        tables = cosines.to(rows.device), sines.to(rows.device)
+        scores = None
+        for index, layer in enumerate(self.model.layers):
+            head = watched[1] if watched is not None and watched[0] == index else None
+            rows, seen = layer(rows, tables, head)
+            scores = seen if seen is not None else scores
+        return LlamaOutput(self.model.norm(rows), scores)
+
+    def save(self, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+        """Writes `config.json` and `model.safetensors`, loadable by transformers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(self.config.to_hugging_face(), indent=2) + "\n")
+        weights = {name: value.to(dtype) for name, value in self.state_dict().items()}
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads a `LlamaForCausalLM` folder as float32, ready for inference."""
+        config, weights = load_llama(folder)
+        llama = cls(config)
+        llama.load_state_dict(weights)
+        return llama.eval().requires_grad_(False)
+
+
+def load_llama(folder: Path) -> tuple[LlamaConfig, dict[str, Tensor]]:
+    """Configuration and float32 weights by Hugging Face's names."""
+    weights = load_file(folder / "model.safetensors")
+    return LlamaConfig.from_file(folder / "config.json"), {name: value.float() for name, value in weights.items()}

@@ -1,0 +1,105 @@
+"""The text encoder: phonemes, prosody and voice to the talker's prompt, looking both ways.
+
+Padding cannot change a result: it is masked out of attention, and zero in the frame blocks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from talkahead.audio.codec import FrameBlock
+
+
+@dataclass(frozen=True)
+class TextEncoderConfig:
+    """Shape of the text encoder; `width` equals the talker's hidden size."""
+
+    voices: tuple[str, ...]
+    num_symbols: int
+    num_levels: int = 8
+    width: int = 256
+    heads: int = 4
+    blocks: int = 3
+    dropout: float = 0.1
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        fields = json.loads(path.read_text())
+        return cls(**{**fields, "voices": tuple(fields["voices"])})
+
+
+class SelfAttention(nn.Module):
+    """Residual multi-head attention over the valid rows. [B, T, D], allowed [B, 1, 1, T] -> [B, T, D]."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.inward = nn.Linear(width, 3 * width)
+        self.outward = nn.Linear(width, width)
+
+    def forward(self, rows: Tensor, allowed: Tensor) -> Tensor:
+        batch, length, width = rows.shape
+        parts = self.inward(self.norm(rows)).reshape(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
+        return rows + self.outward(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class TextEncoder(nn.Module):
+    """Bidirectional encoder of one segment.
+
+    `forward`: symbols int64 [B, T, 4], lengths int64 [B], voices int64 [B] -> prompts [B, T + 1, D]. Row b holds
+    `lengths[b]` symbol rows and then the start row, from which the talker draws its first frame; the rest is zero.
+    """
+
+    def __init__(self, config: TextEncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.symbols = nn.Embedding(config.num_symbols, config.width)
+        self.prosody = nn.ModuleList(nn.Embedding(config.num_levels, config.width) for _ in range(3))
+        self.voices = nn.Embedding(len(config.voices), config.width)
+        self.start = nn.Parameter(torch.randn(config.width) * 0.5)
+        self.dropout = nn.Dropout(config.dropout)
+        self.local = nn.ModuleList(
+            FrameBlock(config.width, 2 * config.width, 2, 2) for _ in range(config.blocks)
+        )
+        self.wide = nn.ModuleList(SelfAttention(config.width, config.heads) for _ in range(config.blocks))
+        self.norm = nn.LayerNorm(config.width)
+
+    def forward(self, symbols: Tensor, lengths: Tensor, voices: Tensor) -> Tensor:
+        valid = torch.arange(symbols.shape[1], device=symbols.device) < lengths[:, None]
+        mask = valid[..., None].to(self.start.dtype)
+        voice = self.voices(voices)[:, None]
+        rows = self.symbols(symbols[..., 0]) + voice
+        for level, embedding in enumerate(self.prosody, 1):
+            rows = rows + embedding(symbols[..., level])
+        rows = self.dropout(rows * mask)
+        for local, wide in zip(self.local, self.wide, strict=True):
+            rows = local(rows, mask)
+            rows = self.dropout(wide(rows, valid[:, None, None]) * mask)
+        prompts = functional.pad(self.norm(rows) * mask, (0, 0, 0, 1))
+        start = (self.start + voice).expand(-1, 1, -1).to(prompts.dtype)
+        return prompts.scatter(1, lengths[:, None, None].expand_as(start), start)
+
+    def save(self, folder: Path) -> None:
+        """Writes `encoder.json` and `encoder.safetensors`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "encoder.json").write_text(json.dumps(asdict(self.config), indent=2) + "\n")
+        save_file(self.state_dict(), folder / "encoder.safetensors")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what `save` wrote, as float32, ready for inference."""
+        encoder = cls(TextEncoderConfig.from_file(folder / "encoder.json"))
+        weights = load_file(folder / "encoder.safetensors")
+        encoder.load_state_dict({name: value.float() for name, value in weights.items()})
+        return encoder.eval().requires_grad_(False)

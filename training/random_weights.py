@@ -1,0 +1,29 @@
+"""Writes untrained artifacts of the shipped shapes, so that the server runs before a training ends (noise, no speech)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from talkahead.audio.codec import Codec, CodecConfig
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.text.symbols import NUM_SYMBOLS
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.random_weights", description=__doc__)
+    parser.add_argument("--repository", type=Path, default=Path("model_repository"))
+    repository = parser.parse_args().repository
+    torch.manual_seed(0)
+    codec = CodecConfig()
+    Codec(codec).save(repository / "vocoder" / "1")
+    TextEncoder(TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS)).save(repository / "encoder" / "1")
+    size = codec.codebook_size
+    Llama(LlamaConfig(vocab_size=size + 1, eos_token_id=size)).save(repository / "talker" / "1")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Trains the codec on crops of the corpus with spectral losses at several resolutions. Resumable."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from talkahead.audio.codec import Codec, CodecConfig
+from talkahead.audio.mel import LogMel
+from training.checkpoint import Checkpoint
+from training.schedule import set_learning_rate
+
+CROP = 32_000
+_SILENCE = 1e-4
+
+
+class SpectralLoss(nn.Module):
+    """L1 of log and linear magnitude spectra at several resolutions, and of log-mels. Audio [B, N] twice -> []."""
+
+    def __init__(self, sizes: tuple[int, ...] = (256, 512, 1024, 2048)) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.mels = nn.ModuleList(LogMel(num_fft=size, hop=size // 4, num_mels=mels) for size, mels in ((512, 40), (1024, 80)))
+
+    def forward(self, restored: Tensor, audio: Tensor) -> Tensor:
+        total = audio.new_zeros(())
+        for size in self.sizes:
+            window = torch.hann_window(size)
+            both = torch.cat([restored, audio])
+            spectra = torch.stft(both, size, size // 4, window=window, return_complex=True)
+            power = torch.view_as_real(spectra).square().sum(-1)
+            ours, theirs = torch.sqrt(power + _SILENCE**2).chunk(2)
+            norm = theirs.mean() + _SILENCE
+            total = total + functional.l1_loss(ours, theirs) / norm + functional.l1_loss(ours.log(), theirs.log())
+        for mel in self.mels:
+            total = total + 2.0 * functional.l1_loss(mel(restored), mel(audio))
+        return total / (len(self.sizes) + len(self.mels))
+
+
+def crops(folder: Path, batch: int, seed: int, held_out: bool) -> Iterator[Tensor]:
+    """Random crops of the shards' audio as float32 [batch, CROP]; the last shard is held out."""
+    shards = [np.memmap(path, dtype=np.int16, mode="r") for path in sorted(folder.glob("*.i16"))]
+    shards = shards[-1:] if held_out else shards[:-1]
+    draw = np.random.default_rng(seed)
+    while True:
+        picks = [shards[index] for index in draw.integers(len(shards), size=batch)]
+        starts = [int(draw.integers(len(shard) - CROP)) for shard in picks]
+        rows = [shard[start : start + CROP] for shard, start in zip(picks, starts, strict=True)]
+        yield torch.from_numpy(np.stack(rows).astype(np.float32) / 32768.0)
+
+
+def train(options: argparse.Namespace) -> None:
+    torch.manual_seed(options.seed)
+    codec, loss_of = Codec(CodecConfig()), SpectralLoss()
+    optimizer = torch.optim.AdamW(codec.parameters(), lr=options.rate, betas=(0.8, 0.98), weight_decay=1e-3)
+    checkpoint = Checkpoint(options.out / "codec.pt", codec, optimizer)
+    first = checkpoint.resume()
+    batches = crops(options.corpus, options.batch, options.seed + first, held_out=False)
+    held_out = next(crops(options.corpus, 32, 1, held_out=True))
+    began, smooth = time.monotonic(), 0.0
+    for step in range(first, options.steps):
+        set_learning_rate(optimizer, options.rate, step, options.steps, warm_up=100)
+        audio = next(batches)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            restored = codec(audio)
+        loss = loss_of(restored.float(), audio)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(codec.parameters(), 1.0)
+        optimizer.step()
+        smooth = loss.item() if not smooth else 0.98 * smooth + 0.02 * loss.item()
+        if (step + 1) % 50 == 0:
+            pace = (time.monotonic() - began) / (step + 1 - first)
+            print(f"codec: step {step + 1}/{options.steps}, loss {smooth:.4f}, {pace:.2f} s a step", flush=True)
+        if (step + 1) % 250 == 0 or step + 1 == options.steps:
+            checkpoint.save(step + 1)
+            with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+                score = loss_of(codec(held_out).float(), held_out).item()
+            print(f"codec: step {step + 1}, held-out loss {score:.4f}", flush=True)
+    codec.save(options.out / "codec")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.train_codec", description=__doc__)
+    parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
+    parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and result")
+    parser.add_argument("--steps", type=int, default=4_000)
+    parser.add_argument("--batch", type=int, default=16, help="crops of two seconds in a step")
+    parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
+    parser.add_argument("--seed", type=int, default=1)
+    train(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

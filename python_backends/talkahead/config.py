@@ -1,0 +1,236 @@
+"""What a user can set: the options of one request, the parameters of one model, and the process's environment.
+
+The only module that reads the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from talkahead.errors import BadRequest
+
+ParameterValue = str | int | float | bool
+
+
+class Setting(Protocol):
+    """How one request parameter is read. `read` raises ValueError for what is not allowed."""
+
+    @property
+    def allowed(self) -> str: ...
+
+    def read(self, value: ParameterValue) -> ParameterValue: ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An integer; Triton carries it as int64, older clients as a string."""
+
+    low: int
+    high: int
+    note: str = ""
+
+    @property
+    def allowed(self) -> str:
+        return f"a whole number from {self.low:,} to {self.high:,}{self.note}"
+
+    def read(self, value: ParameterValue) -> int:
+        if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+            raise ValueError(value)
+        number = int(value)
+        if not self.low <= number <= self.high:
+            raise ValueError(value)
+        return number
+
+
+@dataclass(frozen=True)
+class Real:
+    """A finite number; Triton before 25.x has no such parameter type, so strings are numbers too."""
+
+    low: float
+    high: float
+    is_open: bool = False
+    """The lower bound itself is not allowed."""
+    note: str = ""
+
+    @property
+    def allowed(self) -> str:
+        bound = f"above {self.low:g} and up to" if self.is_open else f"from {self.low:g} to"
+        return f"a number {bound} {self.high:g}{self.note}"
+
+    def read(self, value: ParameterValue) -> float:
+        if isinstance(value, bool):
+            raise ValueError(value)
+        number = float(value)
+        if not self.low <= number <= self.high or (self.is_open and number == self.low) or math.isnan(number):
+            raise ValueError(value)
+        return number
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few names."""
+
+    names: tuple[str, ...]
+    later: tuple[str, ...] = ()
+    """Names that the protocol knows and this server does not offer."""
+
+    @property
+    def allowed(self) -> str:
+        missing = f" ({', '.join(self.later)}: not on this server)" if self.later else ""
+        return f"{', '.join(self.names)}{missing}"
+
+    def read(self, value: ParameterValue) -> str:
+        if value not in self.names:
+            raise ValueError(value)
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A parameter of methods that this server does not offer."""
+
+    method: str
+
+    @property
+    def allowed(self) -> str:
+        return f"nothing: it belongs to {self.method}, which this server does not offer; leave it out"
+
+    def read(self, value: ParameterValue) -> ParameterValue:
+        raise ValueError(value)
+
+
+SETTINGS: dict[str, Setting] = {
+    "temperature": Real(0.0, 2.0, note=" (0 = the most likely frame)"),
+    "top_p": Real(0.0, 1.0, is_open=True),
+    "top_k": Whole(0, 65_536, note=" (0 = off)"),
+    "seed": Whole(0, 2**63 - 1),
+    "drafter": Choice(("none",), later=("heads", "mtp", "draft_lm")),
+    "verifier": Choice(("match",), later=("ratio", "groups", "tolerance", "topk", "biased")),
+    "max_seconds": Real(0.0, 3600.0, is_open=True),
+    "first_chunk_frames": Whole(1, 250),
+    "chunk_frames": Whole(1, 250),
+    "urgency": Whole(1, 3, note=" (3 = first)"),
+    "deadline_ms": Whole(1, 3_600_000),
+    "tolerance": Unused("verifier tolerance"),
+    "top_k_verify": Unused("verifier topk"),
+    "eos_top_k": Unused("verifier topk"),
+    "bias": Unused("verifier biased"),
+    "similarity": Unused("verifier groups"),
+    "draft_length": Unused("drafters heads, mtp and draft_lm"),
+    "nodes": Unused("drafters heads, mtp and draft_lm"),
+    "pin_draft": Unused("drafters heads, mtp and draft_lm"),
+}
+"""Every request parameter of the ensemble `tts`."""
+
+_TRANSPORT_PREFIX = "triton_"
+"""Triton's own parameters (triton_enable_empty_final_response), which some versions hand on to the models."""
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """The request parameters of one stream, checked."""
+
+    temperature: float = 0.7
+    top_p: float = 0.95
+    top_k: int = 0
+    """0 = off."""
+    seed: int | None = None
+    """None: the frontend picks one and returns it in STATS."""
+    drafter: str = "none"
+    verifier: str = "match"
+    max_seconds: float = 3600.0
+    """Speech is cut after this many seconds (stop reason MAX_SECONDS)."""
+    first_chunk_frames: int = 2
+    chunk_frames: int = 25
+    urgency: int = 2
+    """1 can wait, 3 goes first."""
+    deadline_ms: int | None = None
+    """The stream must have ended this long after it arrived."""
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, ParameterValue]) -> Self:
+        """Reads Triton's request parameters; raises BadRequest that names what is allowed."""
+        values = {
+            name: _read(name, value)
+            for name, value in parameters.items()
+            if not name.startswith(_TRANSPORT_PREFIX)
+        }
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what `request.parameters()` of the Python backend returns."""
+        return cls.from_parameters(json.loads(text) if text else {})
+
+
+def _read(name: str, value: ParameterValue) -> Any:  # noqa: ANN401
+    setting = SETTINGS.get(name)
+    if setting is None:
+        usable = [known for known, entry in SETTINGS.items() if not isinstance(entry, Unused)]
+        raise BadRequest("request parameter", name, ", ".join(sorted(usable)))
+    try:
+        return setting.read(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadRequest(name, value, setting.allowed) from error
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What one Python model is told by Triton: its folder, its device, and `parameters` of its config.pbtxt."""
+
+    folder: Path
+    """The version folder, which holds the artifacts."""
+    device: str
+    """What torch calls the device on which Triton placed the instance: cpu, cuda:0, ..."""
+    parameters: Mapping[str, str]
+    max_batch_size: int
+
+    @classmethod
+    def from_triton(cls, args: Mapping[str, str]) -> Self:
+        config = json.loads(args["model_config"])
+        is_gpu = args["model_instance_kind"] == "GPU"
+        return cls(
+            folder=Path(args["model_repository"]) / args["model_version"],
+            device=f"cuda:{args['model_instance_device_id']}" if is_gpu else "cpu",
+            parameters={name: entry["string_value"] for name, entry in config.get("parameters", {}).items()},
+            max_batch_size=int(config.get("max_batch_size", 0)),
+        )
+
+    def artifact_folder(self, model: str) -> Path:
+        """The same version's folder of another model in this repository."""
+        return self.folder.parent.parent / model / self.folder.name
+
+    def whole(self, name: str, default: int) -> int:
+        """A parameter of config.pbtxt that is a positive integer."""
+        text = self.parameters.get(name, str(default))
+        if not text.isdigit() or int(text) < 1:
+            raise BadRequest(f"{self.folder.parent.name}: parameter {name}", text, "a whole number of at least 1")
+        return int(text)
+
+
+THREADS_PREFIX = "TALKAHEAD_THREADS_"
+"""Set by the launcher for its children: TALKAHEAD_THREADS_TALKER=2 overrides `threads` of config.pbtxt."""
+
+
+def thread_override(model: str) -> int | None:
+    """The launcher's thread count for a model, if one was given."""
+    text = os.environ.get(THREADS_PREFIX + model.upper(), "")
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def child_environment(additions: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with `additions`; values of path lists are put in front of what is there."""
+    environment = dict(os.environ)
+    for name, value in additions.items():
+        present = environment.get(name, "")
+        environment[name] = f"{value}:{present}" if name in {"PYTHONPATH", "LD_LIBRARY_PATH"} and present else value
+    return environment
+
+
+assert {field.name for field in fields(RequestOptions)} <= set(SETTINGS)

@@ -1,0 +1,45 @@
+"""How long the clients wait, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_CHUNK_DEADLINE_S = 30.0
+"""Finite, because a server whose worker died says nothing."""
+
+CONTROL_DEADLINE_S = 10.0
+"""For an answer of `control` that a caller asked for."""
+
+CANCEL_DEADLINE_S = 1.0
+"""For an answer of `control` to the cancel of a stream that its reader left."""
+
+CANCEL_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""A cancel can overtake its request and meet nothing; then it is repeated after these pauses."""
+
+FAREWELL_S = 2.0
+"""How long a cancelled stream may take to end before its connection is cut."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Deadlines of one utterance; None = wait for ever."""
+
+    total_s: float | None = None
+    """For the whole utterance, from the request on."""
+    chunk_s: float | None = DEFAULT_CHUNK_DEADLINE_S
+    """For the first chunk, and from each chunk to the next."""
+
+    def left_s(self, started_s: float, latest_s: float, now_s: float) -> float | None:
+        """Seconds until the first of the deadlines, never negative.
+
+        Args:
+            started_s: when the request was sent.
+            latest_s: when something arrived last.
+            now_s: on the same clock.
+        """
+        ends = [
+            start + limit
+            for start, limit in ((started_s, self.total_s), (latest_s, self.chunk_s))
+            if limit is not None
+        ]
+        return max(0.0, min(ends) - now_s) if ends else None

@@ -1,0 +1,113 @@
+"""What crosses the wire: models, tensors, request parameters, and the fields of STATS.
+
+A contract test compares this page with the server's `config.pbtxt` files and with `talkahead/types.py`.
+Shapes are per item; every model has a batch dimension, so a tensor travels with a leading 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Self
+
+SPEECH_MODEL = "tts"
+CONTROL_MODEL = "control"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor's name, its datatype as KServe's protocol spells it, and its shape (-1 = any length)."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...] = (1,)
+    is_optional: bool = False
+
+
+TEXT = Tensor("TEXT", "BYTES")
+VOICE = Tensor("VOICE", "BYTES", is_optional=True)
+REFERENCE_AUDIO = Tensor("REFERENCE_AUDIO", "FP32", (-1,), is_optional=True)
+REFERENCE_TEXT = Tensor("REFERENCE_TEXT", "BYTES", is_optional=True)
+SPEECH_INPUTS = (TEXT, VOICE, REFERENCE_AUDIO, REFERENCE_TEXT)
+
+AUDIO = Tensor("AUDIO", "FP32", (-1,))
+SAMPLE_RATE = Tensor("SAMPLE_RATE", "INT32")
+CHUNK_INDEX = Tensor("CHUNK_INDEX", "INT32")
+IS_LAST = Tensor("IS_LAST", "BOOL")
+STATS = Tensor("STATS", "INT64", (9,))
+SPEECH_OUTPUTS = (AUDIO, SAMPLE_RATE, CHUNK_INDEX, IS_LAST, STATS)
+
+COMMAND = Tensor("COMMAND", "BYTES")
+STREAM = Tensor("STREAM", "INT64", is_optional=True)
+REQUEST_ID = Tensor("REQUEST_ID", "BYTES", is_optional=True)
+RESULT = Tensor("RESULT", "BYTES")
+CONTROL_INPUTS = (COMMAND, STREAM, REQUEST_ID)
+CONTROL_OUTPUTS = (RESULT,)
+CONTROL_COMMANDS = ("cancel", "voices", "load")
+
+PARAMETERS: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
+    "drafter": str,
+    "verifier": str,
+    "tolerance": int,
+    "top_k_verify": int,
+    "eos_top_k": int,
+    "bias": float,
+    "similarity": float,
+    "draft_length": int,
+    "nodes": int,
+    "pin_draft": bool,
+    "temperature": float,
+    "top_p": float,
+    "top_k": int,
+    "seed": int,
+    "max_seconds": float,
+    "first_chunk_frames": int,
+    "chunk_frames": int,
+    "urgency": int,
+    "deadline_ms": int,
+}
+"""Request parameters that a server may know, with their types; the server refuses what it does not."""
+
+ParameterValue = str | int | float | bool
+
+
+class StopReason(IntEnum):
+    """Why a stream ended; RUNNING on every chunk but the last."""
+
+    RUNNING = 0
+    END_OF_SPEECH = 1
+    LENGTH = 2
+    MAX_SECONDS = 3
+    CANCELLED = 4
+    ERROR = 5
+
+
+@dataclass(frozen=True)
+class Stats:
+    """STATS: running totals of a stream, on every chunk. The order of the fields is the order on the wire."""
+
+    stream: int
+    """The server's id of the stream; `Client.cancel` takes it."""
+    seed: int
+    """Repeats this speech when given back as the parameter `seed`."""
+    frames: int
+    """Codec frames spoken so far."""
+    target_steps: int
+    drafted: int
+    accepted: int
+    pool_size: int
+    """Streams that the server was speaking when this chunk was cut."""
+    stop_reason: int
+    """A `StopReason`."""
+    char_end: int
+    """End of the text spoken so far, in characters of the text that was sent."""
+
+    @classmethod
+    def from_wire(cls, values: Sequence[int]) -> Self:
+        if len(values) != len(STATS_FIELDS):
+            raise ValueError(f"STATS has {len(values)} values, expected {len(STATS_FIELDS)}")
+        return cls(*(int(value) for value in values))
+
+
+STATS_FIELDS = tuple(field.name for field in fields(Stats))

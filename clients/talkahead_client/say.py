@@ -1,0 +1,280 @@
+"""`talkahead-say`: text in, speech out, figures at the end."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from talkahead_client.client import DEFAULT_SERVER, Client
+from talkahead_client.errors import InvalidRequest, SpeechError
+from talkahead_client.figures import Figures, Listener
+from talkahead_client.patience import DEFAULT_CHUNK_DEADLINE_S
+from talkahead_client.pcm import RawPipe, Sink, WavFile
+from talkahead_client.protocol import PARAMETERS
+
+USAGE_ERROR = 2
+EXIT_CODES = {
+    "INVALID_ARGUMENT": USAGE_ERROR,
+    "UNAVAILABLE": 3,
+    "RESOURCE_EXHAUSTED": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "CANCELLED": 5,
+}
+FAILURE = 1
+INTERRUPTED = 130
+TERMINATED = 143
+PIPE_CLOSED = 141
+
+EPILOG = f"""\
+exit codes: 0 spoken; {FAILURE} the server failed or the stream broke; {USAGE_ERROR} the request was refused;
+3 no server, or a full one; 4 a deadline passed; 5 cancelled by the server; {INTERRUPTED} interrupted;
+{PIPE_CLOSED} the player went away.
+example: talkahead-say -o - "Hello." | aplay -q -t raw -f S16_LE -r 16000 -c 1
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One utterance of this command."""
+
+    text: str
+    output: Path | None
+    """None = raw samples to standard output."""
+
+
+class Progress:
+    """One line on a terminal, rewritten as audio arrives."""
+
+    def __init__(self, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._lock = threading.Lock()
+        self._audio_s: dict[int, float] = {}
+
+    def show(self, job: int, audio_s: float) -> None:
+        if not self._is_shown:
+            return
+        with self._lock:
+            self._audio_s[job] = audio_s
+            lines = f"{len(self._audio_s)} lines, " if len(self._audio_s) > 1 else ""
+            sys.stderr.write(f"\r{lines}{sum(self._audio_s.values()):.2f} s of audio ")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+class Command:
+    """One run of the command line."""
+
+    def __init__(self, client: Client, options: argparse.Namespace) -> None:
+        self._client = client
+        self._options = options
+        self._progress = Progress(options.progress or sys.stderr.isatty())
+        # Standard output belongs to the samples where they go there.
+        self._report = sys.stderr if options.output == "-" else sys.stdout
+
+    def run(self, jobs: Sequence[Job]) -> int:
+        """Speaks all jobs and reports each as it ends; returns the exit code of the first failure, or 0."""
+        if len(jobs) == 1:
+            return self._attempt(0, jobs[0])
+        pool = ThreadPoolExecutor(self._options.jobs)
+        try:
+            codes = list(pool.map(self._attempt, range(len(jobs)), jobs))
+        except BaseException:
+            # The workers sit in streams; ending those is what lets the pool end.
+            self._client.close()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return next((code for code in codes if code), 0)
+
+    def _attempt(self, number: int, job: Job) -> int:
+        try:
+            figures = self._speak(number, job)
+        except SpeechError as error:
+            self._progress.clear()
+            self._print_error(job, error)
+            return EXIT_CODES.get(error.code, FAILURE)
+        self._progress.clear()
+        self._print_figures(job, figures)
+        return 0
+
+    def _speak(self, number: int, job: Job) -> Figures:
+        options = self._options
+        listener = Listener()
+        with (
+            contextlib.closing(_sink(job)) as sink,
+            self._client.speak(
+                job.text,
+                voice=options.voice,
+                deadline_s=options.deadline,
+                chunk_deadline_s=options.chunk_deadline,
+                **_parameters(options),
+            ) as speech,
+        ):
+            for chunk in speech:
+                listener.hear(chunk)
+                sink.write(chunk)
+                self._progress.show(number, listener.audio_s)
+        return listener.figures()
+
+    def _print_figures(self, job: Job, figures: Figures) -> None:
+        where = str(job.output or "standard output")
+        if self._options.json:
+            line = json.dumps({"output": where, "text": job.text, **asdict(figures)})
+        else:
+            line = f"{figures} -> {where}"
+        print(line, file=self._report, flush=True)
+
+    def _print_error(self, job: Job, error: SpeechError) -> None:
+        line = f" ({job.output})" if self._options.jobs else ""
+        print(f"talkahead-say: {error.code}: {error}{line}", file=sys.stderr, flush=True)
+        if self._options.json:
+            failure = {"text": job.text, "error": str(error), "code": error.code}
+            print(json.dumps(failure), file=self._report, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        with _termination(), Client(options.server) as client:
+            if options.voices:
+                print("\n".join(client.voices()))
+                return 0
+            return Command(client, options).run(_jobs(options))
+    except _Terminated:
+        return TERMINATED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more at exit and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except (SpeechError, OSError) as error:
+        print(f"talkahead-say: {error}", file=sys.stderr)
+        return EXIT_CODES.get(getattr(error, "code", ""), FAILURE)
+
+
+class _Terminated(BaseException):
+    """SIGTERM came; the streams still have to be cancelled."""
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[None]:
+    """Within, SIGTERM unwinds like Ctrl-C does; off the main thread no handler can be set."""
+
+    def unwind(number: int, frame: FrameType | None) -> NoReturn:
+        raise _Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="talkahead-say",
+        description="Speak a text with a Talkahead server.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("text", nargs="?", help="what to say; without it, and for -, standard input is read")
+    source.add_argument("--file", type=Path, help="read the text from this file (UTF-8)")
+    source.add_argument("--voices", action="store_true", help="list the server's voices and stop")
+    add("-o", "--output", default="out.wav", help="WAV file, or - for raw 16-bit mono PCM (%(default)s)")
+    add("--server", default=DEFAULT_SERVER, help="gRPC address (%(default)s)")
+    add("--voice", help="one of --voices; default: the server's first")
+    add("--jobs", type=_count, metavar="N", help="speak each line by itself, N at a time: out-0001.wav, ...")
+    add("--json", action="store_true", help="figures as JSON, one line for each utterance")
+    add("--progress", action="store_true", help="show progress even where stderr is no terminal")
+    add("--deadline", type=_seconds, metavar="S", help="for a whole utterance")
+    add("--chunk-deadline", type=_seconds, metavar="S", default=DEFAULT_CHUNK_DEADLINE_S,
+        help="for the first chunk, and from each to the next (%(default)g)")  # fmt: skip
+    group = parser.add_argument_group("request parameters", "which of them a server takes, it says itself")
+    for name, kind in PARAMETERS.items():
+        kind_name, read = (kind.__name__.upper(), _boolean if kind is bool else kind)
+        group.add_argument(f"--{name.replace('_', '-')}", type=read, metavar=kind_name)
+    return parser
+
+
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(options, name) for name in PARAMETERS}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _jobs(options: argparse.Namespace) -> list[Job]:
+    text = _text(options)
+    if options.jobs is None:
+        return [Job(text, None if options.output == "-" else Path(options.output))]
+    if options.output == "-":
+        raise InvalidRequest("--jobs: several lines cannot share standard output; give -o a file name")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InvalidRequest("--jobs: the text has no line to speak")
+    path = Path(options.output)
+    return [
+        Job(line, path.with_name(f"{path.stem}-{number:04d}{path.suffix}"))
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _text(options: argparse.Namespace) -> str:
+    if options.file is None and options.text not in (None, "-"):
+        return str(options.text)
+    content = options.file.read_bytes() if options.file is not None else sys.stdin.buffer.read()
+    try:
+        return str(content.decode("utf-8")).strip()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{options.file or 'standard input'}: not UTF-8: {error}") from error
+
+
+def _sink(job: Job) -> Sink:
+    return RawPipe(sys.stdout.buffer) if job.output is None else WavFile(job.output)
+
+
+def _count(argument: str) -> int:
+    count = int(argument)
+    if count < 1:
+        raise ValueError(argument)
+    return count
+
+
+def _seconds(argument: str) -> float:
+    seconds = float(argument)
+    if not 0 < seconds < threading.TIMEOUT_MAX:
+        raise ValueError(argument)
+    return seconds
+
+
+def _boolean(argument: str) -> bool:
+    return {"true": True, "false": False}[argument.lower()]
+
+
+# argparse names these in its messages.
+_count.__name__, _seconds.__name__, _boolean.__name__ = "count", "seconds", "true or false"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -42,9 +42,9 @@ class TextFrontend:
 
     def iter_segments(self, text: str) -> Iterator[TextSegment]:
         tokens = self._normalizer.normalize(text)
+        spoken = self._pronouncer.pronounce_all([token.text for token in tokens])
         pending: list[tuple[Token, SpokenWord]] = []
-        for token in tokens:
-            symbols = (SYMBOL_IDS[token.text],) if token.is_pause else self._pronouncer.pronounce(token.text)
+        for token, symbols in zip(tokens, spoken, strict=True):
             if not symbols or (token.is_pause and (not pending or pending[-1][1].is_pause)):
                 continue
             size = sum(len(word.symbols) for _, word in pending)

@@ -8,10 +8,23 @@ from importlib.resources import as_file, files
 
 import pycrfsuite
 
-from talkahead.text.lexicon import arpabet
-
+ARPABET: dict[str, str] = {
+    "ɑ": "AA", "æ": "AE", "ʌ": "AH", "ə": "AH", "ɔ": "AO", "aʊ": "AW", "aɪ": "AY", "ɛ": "EH", "ɚ": "ER",
+    "eɪ": "EY", "ɪ": "IH", "i": "IY", "oʊ": "OW", "ɔɪ": "OY", "ʊ": "UH", "u": "UW",
+    "b": "B", "t͡ʃ": "CH", "d": "D", "ð": "DH", "f": "F", "ɡ": "G", "h": "HH", "d͡ʒ": "JH", "k": "K", "l": "L",
+    "m": "M", "n": "N", "ŋ": "NG", "p": "P", "ɹ": "R", "s": "S", "ʃ": "SH", "t": "T", "θ": "TH", "v": "V",
+    "w": "W", "j": "Y", "z": "Z", "ʒ": "ZH",
+}  # fmt: skip
+_STRESS = {"ˈ": "1", "ˌ": "2"}
 _CONTEXT = 3
 """Letters seen on each side; fixed by the model's training."""
+
+
+@cache
+def arpabet(ipa: str) -> str:
+    """One ARPAbet symbol for one of gruut's IPA phonemes ("ˈoʊ" -> "OW1")."""
+    symbol = ARPABET[ipa.lstrip("ˈˌ")]
+    return symbol + _STRESS.get(ipa[0], "0") if symbol[0] in "AEIOU" else symbol
 
 
 class LetterToSound:

@@ -1,52 +1,37 @@
-"""Pronunciations of known words: gruut's English lexicon (MIT, from CMUdict), read once, spelled in ARPAbet."""
+"""Pronunciations of known words, as the voices say them; `training/export_lexicon.py` writes the file."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from functools import cache
-from importlib.resources import as_file, files
+import gzip
+from enum import StrEnum
+from importlib.resources import files
 
-ARPABET: dict[str, str] = {
-    "ɑ": "AA", "æ": "AE", "ʌ": "AH", "ə": "AH", "ɔ": "AO", "aʊ": "AW", "aɪ": "AY", "ɛ": "EH", "ɚ": "ER",
-    "eɪ": "EY", "ɪ": "IH", "i": "IY", "oʊ": "OW", "ɔɪ": "OY", "ʊ": "UH", "u": "UW",
-    "b": "B", "t͡ʃ": "CH", "d": "D", "ð": "DH", "f": "F", "ɡ": "G", "h": "HH", "d͡ʒ": "JH", "k": "K", "l": "L",
-    "m": "M", "n": "N", "ŋ": "NG", "p": "P", "ɹ": "R", "s": "S", "ʃ": "SH", "t": "T", "θ": "TH", "v": "V",
-    "w": "W", "j": "Y", "z": "Z", "ʒ": "ZH",
-}  # fmt: skip
-_STRESS = {"ˈ": "1", "ˌ": "2"}
+LEXICON_NAME = "lexicon.tsv.gz"
 
 
-@cache
-def arpabet(ipa: str) -> str:
-    """One ARPAbet symbol for one of the lexicon's IPA phonemes ("ˈoʊ" -> "OW1")."""
-    stress = _STRESS.get(ipa[0], "0")
-    symbol = ARPABET[ipa.lstrip("ˈˌ")]
-    return symbol + stress if symbol[0] in "AEIOU" else symbol
+class Role(StrEnum):
+    """What a word does in its sentence, as far as that changes how words are said."""
+
+    OTHER = ""
+    VERB = "verb"
 
 
 class Lexicon:
-    """Words to pronunciations, in memory (about 125,000 words)."""
+    """Lower-case words to ARPAbet symbols, in memory (about 124,000 words)."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, dict[str, str]] = {}
-        for word, role, phonemes in _rows():
-            self._entries.setdefault(word, {}).setdefault(role, phonemes)
+        content = gzip.decompress((files("talkahead.text") / LEXICON_NAME).read_bytes()).decode()
+        rows = (line.split("\t", 1) for line in content.splitlines() if line[0] != "#")
+        self._entries = {row[0]: row[1] for row in rows}
 
     def __contains__(self, word: str) -> bool:
         return word in self._entries
 
-    def pronounce(self, word: str, role: str = "") -> tuple[str, ...] | None:
-        """ARPAbet symbols of a lower-case word; `role` picks among homographs ("gruut:VBD"), else the first."""
-        roles = self._entries.get(word)
-        if roles is None:
-            return None
-        phonemes = roles.get(role) or next(iter(roles.values()))
-        return tuple(arpabet(ipa) for ipa in phonemes.split())
+    def is_homograph(self, word: str) -> bool:
+        """Whether the word is said in another way as a verb."""
+        return "\t" in self._entries.get(word, "")
 
-
-def _rows() -> list[tuple[str, str, str]]:
-    """(word, role, phonemes) in the lexicon's order of preference."""
-    with as_file(files("gruut_lang_en") / "lexicon.db") as path, closing(sqlite3.connect(path)) as database:
-        query = "SELECT word, role, phonemes FROM word_phonemes ORDER BY id"
-        return database.execute(query).fetchall()
+    def pronounce(self, word: str, role: Role = Role.OTHER) -> tuple[str, ...]:
+        """ARPAbet symbols of a word; none if it is not in the lexicon."""
+        plain, _, verb = self._entries.get(word, "").partition("\t")
+        return tuple((verb if verb and role is Role.VERB else plain).split())

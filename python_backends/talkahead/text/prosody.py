@@ -20,7 +20,7 @@ FIRST, LAST, BOTH = 1, 2, 3
 INTONATION: dict[str, int] = {PERIOD: 2, QUESTION: 3, EXCLAMATION: 4, COMMA: 5}
 """Level of the symbol that ends an intonational phrase, by its pause; its first symbol has FIRST."""
 
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     """a an the this that these those my your his her its our their some any every no each
     i you he she it we they who which what whose
     of in on at by for with from to into onto upon about over under after before between through during without
@@ -96,11 +96,11 @@ def _prosodic_words(words: Sequence[SpokenWord]) -> list[_Unit]:
     units: list[_Unit] = []
     begin, has_content = 0, False
     for index, word in enumerate(words):
-        is_function = word.text in _FUNCTION_WORDS
+        is_function = word.text in FUNCTION_WORDS
         is_full = index - begin >= _MAX_CLITICS
         leans_back = has_content and word.text in _OBJECTS and words[index - 1].text not in _OBJECTS
         if begin < index and (word.is_pause or is_full or (has_content and not leans_back)):
-            units.append(_Unit(begin, index, words[begin].text in _FUNCTION_WORDS))
+            units.append(_Unit(begin, index, words[begin].text in FUNCTION_WORDS))
             begin, has_content = index, False
         if word.is_pause:
             begin = index + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ from torch import nn
 
 
 class Checkpoint:
-    """One file that holds modules, optimiser and step; `save` replaces it in one move."""
+    """One file that holds module, optimisers and step; `save` replaces it in one move."""
 
-    def __init__(self, path: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        self._path, self._module, self._optimizer = path, module, optimizer
+    def __init__(self, path: Path, module: nn.Module, *optimizers: torch.optim.Optimizer) -> None:
+        self._path, self._module, self._optimizers = path, module, optimizers
 
     def resume(self) -> int:
         """Restores the newest state, if there is one; returns the number of steps already done."""
@@ -21,12 +22,19 @@ class Checkpoint:
             return 0
         state: dict[str, Any] = torch.load(self._path, weights_only=True)
         self._module.load_state_dict(state["module"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
         return int(state["step"])
 
     def save(self, step: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         partial = self._path.with_suffix(".partial")
-        state = {"module": self._module.state_dict(), "optimizer": self._optimizer.state_dict(), "step": step}
+        optimizers = [optimizer.state_dict() for optimizer in self._optimizers]
+        state = {"module": self._module.state_dict(), "optimizers": optimizers, "step": step}
         torch.save(state, partial)
         partial.rename(self._path)
+
+
+def report(path: Path, steps: int, metrics: dict[str, float]) -> None:
+    """What a training reached, for the artifact's manifest."""
+    path.write_text(json.dumps({"steps": steps, "metrics": metrics}, indent=2) + "\n")

@@ -11,6 +11,7 @@ from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
+from training.export import put
 
 
 def main() -> None:
@@ -19,10 +20,15 @@ def main() -> None:
     repository = parser.parse_args().repository
     torch.manual_seed(0)
     codec = CodecConfig()
-    Codec(codec).save(repository / "vocoder" / "1")
-    TextEncoder(TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS)).save(repository / "encoder" / "1")
     size = codec.codebook_size
-    Llama(LlamaConfig(vocab_size=size + 1, eos_token_id=size)).save(repository / "talker" / "1")
+    encoder = TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS)
+    networks = {
+        "vocoder": Codec(codec),
+        "encoder": TextEncoder(encoder),
+        "talker": Llama(LlamaConfig(vocab_size=size + 1, eos_token_id=size)),
+    }
+    for model, network in networks.items():
+        put(network, repository / model / "1", "python -m training.random_weights", "none: untrained", 0, {})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.audio.mel import LogMel
-from training.checkpoint import Checkpoint
+from training.checkpoint import Checkpoint, report
 from training.schedule import set_learning_rate
 
 CROP = 32_000
@@ -85,6 +85,7 @@ def train(options: argparse.Namespace) -> None:
                 score = loss_of(codec(held_out).float(), held_out).item()
             print(f"codec: step {step + 1}, held-out loss {score:.4f}", flush=True)
     codec.save(options.out / "codec")
+    report(options.out / "codec.report.json", options.steps, {"held_out_spectral_loss": round(score, 4)})
 
 
 def main() -> None:

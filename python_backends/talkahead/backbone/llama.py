@@ -70,8 +70,21 @@ def rotate(vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     return vectors * cosines + torch.cat([-right, left], dim=-1) * sines
 
 
+@dataclass(frozen=True)
+class Places:
+    """What depends on positions alone: rotary tables [T, head_dim] and the causal mask [T, T], 0 or -inf."""
+
+    cosines: Tensor
+    sines: Tensor
+    mask: Tensor
+
+
 class Attention(nn.Module):
-    """Causal attention. rows [B, T, D] -> [B, T, D]; with `watched`, also that head's weights [B, T, T]."""
+    """Causal attention. rows [B, T, D] -> [B, T, D] and the masked scores of all heads [B, H, T, T].
+
+    Written out rather than fused: on CPUs with bf16 matrix units forward and backward take half the time of the
+    fused kernel, and guided attention needs the scores.
+    """
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -82,22 +95,26 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(config.hidden_size, groups * size, bias=False)
         self.o_proj = nn.Linear(heads * size, config.hidden_size, bias=False)
 
-    def forward(
-        self, rows: Tensor, tables: tuple[Tensor, Tensor], watched: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, rows: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+        query, key, value = (
+            self._heads(project(rows), heads)
+            for project, heads in ((self.q_proj, self.heads), (self.k_proj, self.groups), (self.v_proj, self.groups))
+        )
+        query, key = (rotate(part, places.cosines, places.sines).to(value.dtype) for part in (query, key))
+        batch, heads, length, size = query.shape
+        flat = (batch * heads, length, size)
+        mask = places.mask.to(query.dtype).expand(flat[0], length, length)
+        scores = torch.baddbmm(mask, query.reshape(flat), key.reshape(flat).transpose(1, 2), alpha=size**-0.5)
+        mixed = scores.softmax(-1).to(value.dtype) @ value.reshape(flat)
+        joined = mixed.reshape(batch, heads, length, size).transpose(1, 2).reshape(batch, length, -1)
+        out: Tensor = self.o_proj(joined)
+        return out, scores.reshape(batch, heads, length, length)
+
+    def _heads(self, rows: Tensor, heads: int) -> Tensor:
+        """[B, T, heads * size] -> [B, H, T, size]; groups of query heads share a key and a value."""
         batch, length, _ = rows.shape
-        query = self.q_proj(rows).reshape(batch, length, self.heads, self.size).transpose(1, 2)
-        key = self.k_proj(rows).reshape(batch, length, self.groups, self.size).transpose(1, 2)
-        value = self.v_proj(rows).reshape(batch, length, self.groups, self.size).transpose(1, 2)
-        query, key = rotate(query, *tables), rotate(key, *tables)
-        if self.groups != self.heads:
-            key, value = (part.repeat_interleave(self.heads // self.groups, dim=1) for part in (key, value))
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        scores = None
-        if watched is not None:
-            scores = query[:, watched] @ key[:, watched].transpose(1, 2) / self.size**0.5
-        out: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
-        return out, scores
+        split = rows.reshape(batch, length, heads, self.size).transpose(1, 2)
+        return split if heads == self.heads else split.repeat_interleave(self.heads // heads, dim=1)
 
 
 class FeedForward(nn.Module):
@@ -125,10 +142,8 @@ class Layer(nn.Module):
         self.mlp = FeedForward(config)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self, rows: Tensor, tables: tuple[Tensor, Tensor], watched: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        mixed, scores = self.self_attn(self.input_layernorm(rows), tables, watched)
+    def forward(self, rows: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+        mixed, scores = self.self_attn(self.input_layernorm(rows), places)
         rows = rows + self.dropout(mixed)
         return rows + self.dropout(self.mlp(self.post_attention_layernorm(rows))), scores
 
@@ -143,7 +158,7 @@ class _Model(nn.Module):
 
 @dataclass(frozen=True)
 class LlamaOutput:
-    """hidden [B, T, D] after the last norm; watched [B, T, T] raw attention scores of the watched head, or None."""
+    """hidden [B, T, D] after the last norm; watched [B, T, T] masked scores of the watched head, or None."""
 
     hidden: Tensor
     watched: Tensor | None
@@ -166,21 +181,25 @@ class Llama(nn.Module):
 
     def forward(self, rows: Tensor, watched: tuple[int, int] | None = None) -> LlamaOutput:
         """Embedded rows [B, T, D] -> hidden states; `watched` = (layer, head) whose attention scores to return."""
-        cosines, sines = rope_tables(self.config, rows.shape[1], torch.promote_types(rows.dtype, torch.float32))
-        tables = cosines.to(rows.device), sines.to(rows.device)
-        scores = None
+        places = self._places(rows)
+        seen = None
         for index, layer in enumerate(self.model.layers):
-            head = watched[1] if watched is not None and watched[0] == index else None
-            rows, seen = layer(rows, tables, head)
-            scores = seen if seen is not None else scores
-        return LlamaOutput(self.model.norm(rows), scores)
+            rows, scores = layer(rows, places)
+            if watched is not None and watched[0] == index:
+                seen = scores[:, watched[1]]
+        return LlamaOutput(self.model.norm(rows), seen)
 
-    def save(self, folder: Path, dtype: torch.dtype = torch.float32) -> None:
+    def _places(self, rows: Tensor) -> Places:
+        length, dtype = rows.shape[1], torch.promote_types(rows.dtype, torch.float32)
+        cosines, sines = rope_tables(self.config, length, dtype)
+        mask = torch.full((length, length), float("-inf"), dtype=dtype).triu(1)
+        return Places(cosines.to(rows.device), sines.to(rows.device), mask.to(rows.device))
+
+    def save(self, folder: Path) -> None:
         """Writes `config.json` and `model.safetensors`, loadable by transformers."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(self.config.to_hugging_face(), indent=2) + "\n")
-        weights = {name: value.to(dtype) for name, value in self.state_dict().items()}
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        save_file(self.state_dict(), folder / "model.safetensors", metadata={"format": "pt"})
 
     @classmethod
     def load(cls, folder: Path) -> Self:

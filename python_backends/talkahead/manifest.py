@@ -1,0 +1,60 @@
+"""The manifest beside every artifact: where it came from, and the hashes that tell whether it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from talkahead.errors import ArtifactMismatch
+
+NAME = "manifest.json"
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Provenance of one artifact.
+
+    Attributes:
+        command: what rebuilds it, from the repository's root.
+        source_commit: the commit whose code made it.
+        data: what it was trained on.
+        metrics: measured at the end of training.
+        files: sha256 of each file of the artifact, by name.
+        licence: of the artifact and of what it learned from.
+    """
+
+    command: str
+    source_commit: str
+    data: str
+    steps: int
+    metrics: Mapping[str, Any]
+    files: Mapping[str, str]
+    licence: str
+
+    def write(self, folder: Path) -> None:
+        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Raises ArtifactMismatch when there is none."""
+        path = folder / NAME
+        if not path.exists():
+            raise ArtifactMismatch(f"{path} is missing; make the weights with: make train")
+        return cls(**json.loads(path.read_text()))
+
+    def verify(self, folder: Path) -> None:
+        """Raises ArtifactMismatch when a file is missing or differs from the one that was written."""
+        for name, expected in self.files.items():
+            path = folder / name
+            if not path.exists():
+                raise ArtifactMismatch(f"{path} is missing; rebuild it with: {self.command}")
+            if sha256(path) != expected:
+                raise ArtifactMismatch(f"{path} is not the file that {NAME} describes; rebuild it with: {self.command}")

@@ -1,0 +1,47 @@
+"""Makes every shipped weight from nothing: `python -m training` (or `make train`). Each stage goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+STAGES = ("corpus", "codec", "dataset", "talker", "export")
+
+
+def commands(options: argparse.Namespace) -> dict[str, list[str]]:
+    """The command line of each stage."""
+    corpus, out = options.build / "corpus", options.build / "training"
+    codec, dataset = out / "codec", out / "dataset.npz"
+    stages: dict[str, list[object]] = {
+        "corpus": ["training.corpus", "--folder", corpus, "--prose", options.prose, "--numbers", options.numbers],
+        "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
+        "dataset": ["training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset],
+        "talker": [
+            *("training.train_talker", "--dataset", dataset, "--codec", codec, "--out", out),
+            *("--steps", options.talker_steps),
+        ],
+        "export": ["training.export", "--training", out, "--repository", options.repository],
+    }
+    return {name: [sys.executable, "-m", *map(str, words)] for name, words in stages.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training", description=__doc__)
+    parser.add_argument("--build", type=Path, default=Path("build"), help="where everything in between is kept")
+    parser.add_argument("--repository", type=Path, default=Path("model_repository"))
+    parser.add_argument("--prose", type=int, default=60_000, help="texts without digits (about 50 hours)")
+    parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 7 hours)")
+    parser.add_argument("--codec-steps", type=int, default=1_750)
+    parser.add_argument("--talker-steps", type=int, default=3_000)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
+    options = parser.parse_args()
+    for name, command in commands(options).items():
+        if name in options.stages:
+            print(f"training: {name}", flush=True)
+            subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What the talker learns from: codec frames, symbols and their alignment, for every utterance of the corpus.
+
+`python -m training.dataset` writes one file; `Dataset` reads it and cuts batches of similar lengths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from talkahead.audio.codec import Codec
+from talkahead.text import TextFrontend
+from talkahead.text.symbols import SYMBOLS
+from training import corpus
+from training.alignment import frame_symbols
+from training.corpus import Entry
+
+_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded rows. symbols [B, S, 4], num_symbols [B], voices [B], frames [B, F], num_frames [B], spoken [B, F]."""
+
+    symbols: Tensor
+    num_symbols: Tensor
+    voices: Tensor
+    frames: Tensor
+    num_frames: Tensor
+    spoken: Tensor
+
+
+def encode(codec: Codec, audio: Sequence[npt.NDArray[np.int16]]) -> list[npt.NDArray[np.int16]]:
+    """Codes of each recording, whole frames only."""
+    hop = codec.config.hop
+    lengths = torch.tensor([len(samples) // hop for samples in audio])
+    padded = torch.zeros(len(audio), int(lengths.max()) * hop)
+    for row, samples in enumerate(audio):
+        usable = len(samples) // hop * hop
+        padded[row, :usable] = torch.from_numpy(samples[:usable].astype(np.float32) / 32768.0)
+    codes = codec.encode(padded, lengths).numpy().astype(np.int16)
+    return [codes[row, :length] for row, length in enumerate(lengths)]
+
+
+@dataclass(frozen=True)
+class _Row:
+    symbols: npt.NDArray[np.int16]
+    frames: npt.NDArray[np.int16]
+    spoken: npt.NDArray[np.int16]
+    entry: int
+
+
+def _prepare(codec_folder: Path, work: tuple[int, list[Entry]]) -> list[_Row]:
+    torch.set_num_threads(1)
+    codec, frontend = Codec.load(codec_folder), TextFrontend()
+    first, entries = work
+    rows = []
+    for start in range(0, len(entries), _CHUNK):
+        chunk = entries[start : start + _CHUNK]
+        with torch.inference_mode():
+            codes = encode(codec, [entry.audio() for entry in chunk])
+        for place, (entry, frames) in enumerate(zip(chunk, codes, strict=True)):
+            segments = frontend.segments(entry.words)
+            if len(segments) != 1:
+                continue
+            symbols = segments[0].symbols
+            names = [SYMBOLS[index] for index in symbols[:, 0]]
+            spoken = frame_symbols(names, entry.phones, len(frames))
+            rows.append(_Row(symbols.astype(np.int16), frames, spoken, first + start + place))
+    return rows
+
+
+def prepare(corpus_folder: Path, codec_folder: Path, path: Path, workers: int) -> None:
+    """Encodes and aligns the whole corpus into one `.npz`."""
+    entries = corpus.read(corpus_folder)
+    size = 2000
+    work = [(start, entries[start : start + size]) for start in range(0, len(entries), size)]
+    rows: list[_Row] = []
+    with ProcessPoolExecutor(workers) as pool:
+        for done, part in enumerate(pool.map(partial(_prepare, codec_folder), work), 1):
+            rows.extend(part)
+            print(f"dataset: {done}/{len(work)} parts, {len(rows)} utterances", flush=True)
+    voices = sorted({entry.voice for entry in entries}, reverse=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        path,
+        symbols=np.concatenate([row.symbols for row in rows]),
+        frames=np.concatenate([row.frames for row in rows]),
+        spoken=np.concatenate([row.spoken for row in rows]),
+        num_symbols=np.array([len(row.symbols) for row in rows]),
+        num_frames=np.array([len(row.frames) for row in rows]),
+        voices=np.array([voices.index(entries[row.entry].voice) for row in rows]),
+        splits=np.array([entries[row.entry].split for row in rows]),
+        voice_names=np.array(voices),
+    )
+    hours = {split: round(sum(e.samples for e in entries if e.split == split) / 57.6e6, 2) for split in {e.split for e in entries}}
+    path.with_suffix(".json").write_text(json.dumps({"utterances": len(rows), "hours": hours, "voices": voices}, indent=2))
+
+
+class Dataset:
+    """Reads one split of a prepared file."""
+
+    def __init__(self, path: Path, split: str) -> None:
+        data = np.load(path)
+        self.voice_names = tuple(str(name) for name in data["voice_names"])
+        self._symbols, self._frames, self._spoken = data["symbols"], data["frames"], data["spoken"]
+        self._voices = data["voices"]
+        self._symbol_starts = np.concatenate([[0], np.cumsum(data["num_symbols"])])
+        self._frame_starts = np.concatenate([[0], np.cumsum(data["num_frames"])])
+        self._rows = np.flatnonzero(data["splits"] == split)
+        self._lengths = (data["num_symbols"] + data["num_frames"])[self._rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def num_tokens(self) -> int:
+        """Symbols and frames together."""
+        return int(self._lengths.sum())
+
+    def batches(self, tokens: int, seed: int) -> Iterator[Batch]:
+        """One pass in random order, rows of similar length together, about `tokens` padded positions a batch."""
+        draw = np.random.default_rng(seed)
+        order = np.argsort(self._lengths + draw.uniform(0, 20, len(self._lengths)))
+        groups, group, longest = [], [], 0
+        for place in order:
+            longest = max(longest, int(self._lengths[place]))
+            if group and longest * (len(group) + 1) > tokens:
+                groups.append(group)
+                group, longest = [], int(self._lengths[place])
+            group.append(int(self._rows[place]))
+        groups.append(group)
+        for index in draw.permutation(len(groups)):
+            yield self._batch(groups[index])
+
+    def _batch(self, rows: list[int]) -> Batch:
+        def part(values: npt.NDArray[np.int16], starts: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+            pieces = [torch.from_numpy(values[starts[row] : starts[row + 1]].astype(np.int64)) for row in rows]
+            lengths = torch.tensor([len(piece) for piece in pieces])
+            return torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True), lengths
+
+        symbols, num_symbols = part(self._symbols, self._symbol_starts)
+        frames, num_frames = part(self._frames, self._frame_starts)
+        spoken, _ = part(self._spoken, self._frame_starts)
+        voices = torch.from_numpy(self._voices[rows])
+        return Batch(symbols, num_symbols, voices, frames, num_frames, spoken)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.dataset", description=__doc__)
+    parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
+    parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
+    parser.add_argument("--out", type=Path, default=Path("build/training/dataset.npz"))
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    prepare(options.corpus, options.codec, options.out, options.workers)
+
+
+if __name__ == "__main__":
+    main()

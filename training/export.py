@@ -1,0 +1,60 @@
+"""Puts trained (or untrained) networks into the model repository as float16, each with its manifest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from talkahead.audio.codec import Codec
+from talkahead.backbone.llama import Llama
+from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.manifest import NAME, Manifest, sha256
+
+LICENCE = (
+    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt and cmu_us_rms (Carnegie Mellon "
+    "University, BSD-like licence; Debian package libflite1) of sentences from WordNet 3.0 (Princeton University, "
+    "WordNet licence; Debian package wordnet-base) and of patterns written for this project."
+)
+
+
+def source_commit() -> str:
+    """The checked-out commit, or `unknown` outside a repository."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def put(network: nn.Module, folder: Path, command: str, data: str, steps: int, metrics: dict[str, object]) -> None:
+    """Saves `network` as float16 into a version folder, with its manifest."""
+    assert isinstance(network, Codec | TextEncoder | Llama)
+    network.half().save(folder)
+    files = {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors") and path.name != NAME}
+    Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.export", description=__doc__)
+    parser.add_argument("--training", type=Path, default=Path("build/training"), help="what the trainings wrote")
+    parser.add_argument("--repository", type=Path, default=Path("model_repository"))
+    options = parser.parse_args()
+    source: Path = options.training
+    data = json.loads((source / "dataset.json").read_text())
+    described = f"{data['utterances']} utterances of the voices {', '.join(data['voices'])}; hours by split: {data['hours']}"
+    codec_report = json.loads((source / "codec.report.json").read_text())
+    talker_report = json.loads((source / "talker.report.json").read_text())
+    for network, model, command, report in (
+        (Codec.load(source / "codec"), "vocoder", "make train", codec_report),
+        (TextEncoder.load(source / "encoder"), "encoder", "make train", talker_report),
+        (Llama.load(source / "talker"), "talker", "make train", talker_report),
+    ):
+        put(network, options.repository / model / "1", command, described, report["steps"], report["metrics"])
+        print(f"export: {options.repository / model / '1'}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()

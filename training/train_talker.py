@@ -1,0 +1,182 @@
+"""Trains text encoder and talker together on the codec's frames. Resumable; steered by the held-out loss.
+
+Two things make little data go far: history is corrupted (the talker learns to recover from its own slips), and
+one attention head is shown which symbol the teacher is speaking (guided attention, after Tachibana et al. 2018,
+with the teacher's own alignment in place of a diagonal). Neither changes the network that is served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.text.symbols import NUM_SYMBOLS
+from training.checkpoint import Checkpoint, report
+from training.dataset import Batch, Dataset
+from training.schedule import set_learning_rate
+
+GUIDED = (2, 0)
+_IGNORE = -100
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Nats per frame (end of speech included), and of the guided head's attention on the spoken symbol."""
+
+    frames: Tensor
+    attention: Tensor
+
+
+class Voice(nn.Module):
+    """Text encoder and talker as one trainable module."""
+
+    def __init__(self, encoder: TextEncoderConfig, talker: LlamaConfig, dropout: float) -> None:
+        super().__init__()
+        self.encoder = TextEncoder(encoder)
+        self.talker = Llama(talker, dropout)
+
+    def forward(self, batch: Batch, corruption: float = 0.0) -> Losses:
+        eos = self.talker.config.eos_token_id
+        prompts = self.encoder(batch.symbols, batch.num_symbols, batch.voices)
+        prompt_lengths = batch.num_symbols + 1
+        history = self._corrupt(batch.frames, corruption)
+        rows, place = self._join(prompts, prompt_lengths, self.talker.model.embed_tokens(history), batch.num_frames)
+        output = self.talker(rows, watched=GUIDED)
+        # Position p of a row predicts frame p - prompt_length + 1; the position of its last frame predicts the end.
+        frame = place - prompt_lengths[:, None] + 1
+        targets = functional.pad(batch.frames, (0, 1)).gather(1, frame.clamp(0, batch.frames.shape[1]))
+        targets = torch.where(frame == batch.num_frames[:, None], eos, targets)
+        spoken_now = (frame >= 0) & (frame <= batch.num_frames[:, None])
+        logits = self.talker.lm_head(output.hidden[spoken_now]).float()
+        frames = functional.cross_entropy(logits, targets[spoken_now])
+        assert output.watched is not None
+        return Losses(frames, self._attention_loss(output.watched, batch, frame))
+
+    def _corrupt(self, frames: Tensor, rate: float) -> Tensor:
+        if not rate:
+            return frames
+        noise = torch.randint(self.talker.config.eos_token_id, frames.shape)
+        return torch.where(torch.rand(frames.shape) < rate, noise, frames)
+
+    @staticmethod
+    def _join(prompts: Tensor, prompt_lengths: Tensor, embedded: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Puts each row's frames [B, F, D] right behind its own prompt; returns rows and their positions [B, L]."""
+        length = int((prompt_lengths + num_frames).max())
+        place = torch.arange(length).expand(len(prompts), length)
+        behind = place - prompt_lengths[:, None]
+        source = torch.where(behind < 0, place, prompts.shape[1] + behind.clamp(max=embedded.shape[1] - 1))
+        both = torch.cat([prompts.to(embedded.dtype), embedded], dim=1)
+        return both.gather(1, source[..., None].expand(-1, -1, both.shape[2])), place
+
+    @staticmethod
+    def _attention_loss(scores: Tensor, batch: Batch, frame: Tensor) -> Tensor:
+        """Mean negative log of the watched head's weight on the symbol spoken in the frame being predicted."""
+        weights = scores.float().log_softmax(-1)
+        spoken = batch.spoken.gather(1, frame.clamp(0, batch.spoken.shape[1] - 1))
+        picked = weights.gather(2, spoken[..., None])[..., 0]
+        inside = (frame >= 0) & (frame < batch.num_frames[:, None])
+        return -picked[inside].mean()
+
+
+def optimizers_of(voice: Voice, decay: float) -> list[torch.optim.Optimizer]:
+    """Muon for the hidden matrices (it needs about half the steps), AdamW for embeddings, norms and the head."""
+    matrices, others = [], []
+    for name, value in voice.named_parameters():
+        hidden = value.ndim == 2 and not any(part in name for part in ("embed_tokens", "lm_head", "symbols", "prosody", "voices"))
+        (matrices if hidden else others).append(value)
+    muon = torch.optim.Muon(matrices, lr=1e-3, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
+    return [muon, torch.optim.AdamW(others, lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)]
+
+
+@torch.no_grad()
+def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int) -> Losses:
+    """Mean losses over the first batches of a split, without dropout or corruption."""
+    voice.eval()
+    parts = []
+    for batch, _ in zip(dataset.batches(tokens, seed=0), range(max_batches), strict=False):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            parts.append(voice(batch))
+    voice.train()
+    return Losses(torch.stack([p.frames for p in parts]).mean(), torch.stack([p.attention for p in parts]).mean())
+
+
+def train(options: argparse.Namespace) -> None:
+    torch.manual_seed(options.seed)
+    learn, held_out = Dataset(options.dataset, "train"), Dataset(options.dataset, "development")
+    print(f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True)
+    size = CodecConfig.from_file(options.codec / "codec.json").codebook_size
+    voice = Voice(
+        TextEncoderConfig(learn.voice_names, NUM_SYMBOLS, dropout=options.dropout),
+        LlamaConfig(size + 1, size, num_hidden_layers=options.layers),
+        options.dropout,
+    )
+    optimizers = optimizers_of(voice, options.decay)
+    checkpoint = Checkpoint(options.out / "talker.pt", voice, *optimizers)
+    first = step = checkpoint.resume()
+    began, smooth, epoch = time.monotonic(), 0.0, first
+    while step < options.steps:
+        for batch in learn.batches(options.tokens, seed=options.seed + epoch):
+            for optimizer in optimizers:
+                set_learning_rate(optimizer, options.rate, step, options.steps, warm_up=150)
+                optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                losses = voice(batch, options.corruption)
+            (losses.frames + options.guidance * losses.attention).backward()
+            nn.utils.clip_grad_norm_(voice.parameters(), 1.0)
+            for optimizer in optimizers:
+                optimizer.step()
+            step += 1
+            smooth = losses.frames.item() if not smooth else 0.98 * smooth + 0.02 * losses.frames.item()
+            if step % 25 == 0:
+                pace = (time.monotonic() - began) / (step - first)
+                print(
+                    f"talker: step {step}/{options.steps}, {smooth:.3f} nats a frame, attention "
+                    f"{losses.attention.item():.3f}, {pace:.2f} s a step",
+                    flush=True,
+                )
+            if step % 200 == 0 or step == options.steps:
+                checkpoint.save(step)
+                score = held_out_loss(voice, held_out, options.tokens, 8)
+                print(f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}", flush=True)
+                save(voice, options.out)
+                metrics = {"held_out_nats_per_frame": round(score.frames.item(), 4)}
+                report(options.out / "talker.report.json", step, metrics)
+            if step == options.steps:
+                break
+        epoch += 1
+
+
+def save(voice: Voice, folder: Path) -> None:
+    """Writes the two artifacts as the server loads them."""
+    voice.encoder.save(folder / "encoder")
+    voice.talker.save(folder / "talker")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.train_talker", description=__doc__)
+    parser.add_argument("--dataset", type=Path, default=Path("build/training/dataset.npz"))
+    parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
+    parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and results")
+    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--tokens", type=int, default=10_000, help="padded positions in a step")
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--decay", type=float, default=0.05, help="weight decay of the hidden matrices")
+    parser.add_argument("--dropout", type=float, default=0.0, help="little is gained where no text is heard twice")
+    parser.add_argument("--corruption", type=float, default=0.06, help="share of history frames replaced by noise")
+    parser.add_argument("--guidance", type=float, default=0.3, help="weight of the guided attention")
+    parser.add_argument("--seed", type=int, default=1)
+    train(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The talker's pool and loop: admission, scheduling, decoding, windows and flow control."""

@@ -1,0 +1,253 @@
+"""Datagrams between the Python models of one server: windows done, cancels, load.
+
+The models are sibling processes, so they meet in a folder named after their parent. A talker binds a Unix datagram
+socket named by a random address, which every window carries to the vocoder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import struct
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from talkahead.errors import Code, TalkaheadError
+
+_WINDOW_DONE = struct.Struct("<cqqqB")
+_DONE_TAG = b"W"
+_MAX_DATAGRAM = 65_536
+_RECEIVE_BUFFER = 1 << 20
+_PREFIX, _SUFFIX = "talker-", ".sock"
+
+
+@dataclass(frozen=True)
+class WindowDone:
+    """The vocoder is done with a window; `ok` is false when it failed."""
+
+    stream: int
+    generation: int
+    chunk: int
+    ok: bool = True
+
+
+@dataclass(frozen=True)
+class CancelRequest:
+    """End one stream, or all streams of a Triton request id."""
+
+    stream: int | None = None
+    request_id: str | None = None
+    reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class CancelReport:
+    """How many streams a cancel ended."""
+
+    cancelled: int
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """Ask a talker how busy it is."""
+
+    reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """How busy a talker is.
+
+    Args:
+        active: streams that hold a slot.
+        queued: streams that wait for one.
+        open_streams: streams whose client has not had the end yet; draining waits for these.
+        slots: streams that fit at once.
+        predicted_first_chunk_ms: for a request that came now.
+        healthy: false when the loop has died.
+    """
+
+    active: int
+    queued: int
+    open_streams: int
+    slots: int
+    predicted_first_chunk_ms: float
+    healthy: bool = True
+
+
+Datagram = WindowDone | CancelRequest | CancelReport | LoadRequest | LoadReport
+_JSON_KINDS: dict[str, type[CancelRequest | CancelReport | LoadRequest | LoadReport]] = {
+    kind.__name__: kind for kind in (CancelRequest, CancelReport, LoadRequest, LoadReport)
+}
+
+
+def encode(message: Datagram) -> bytes:
+    """One datagram. Windows, of which there are many, are packed; the rest is JSON."""
+    if isinstance(message, WindowDone):
+        return _WINDOW_DONE.pack(_DONE_TAG, message.stream, message.generation, message.chunk, message.ok)
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode()
+
+
+def decode(data: bytes) -> Datagram:
+    """The inverse of `encode`; raises ValueError for anything else."""
+    if data[:1] == _DONE_TAG:
+        try:
+            _, stream, generation, chunk, ok = _WINDOW_DONE.unpack(data)
+        except struct.error as error:
+            raise ValueError(f"a window datagram of {len(data)} bytes") from error
+        return WindowDone(stream, generation, chunk, bool(ok))
+    fields = json.loads(data)
+    try:
+        return _JSON_KINDS[fields.pop("kind")](**fields)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"an unknown datagram: {data[:80]!r}") from error
+
+
+def new_address() -> int:
+    """A talker's address: never 0, which means that nobody listens."""
+    return secrets.randbits(62) | 1
+
+
+def rendezvous_folder(parent: int | None = None) -> Path:
+    """Where the models of one server meet; `parent` is the server's process id, by default our parent's."""
+    return Path(tempfile.gettempdir()) / f"talkahead-{os.getppid() if parent is None else parent}"
+
+
+def _talker_path(folder: Path, address: int) -> Path:
+    return folder / f"{_PREFIX}{address}{_SUFFIX}"
+
+
+class Listener(Protocol):
+    """What the talker does with a datagram; `TalkerEngine` fits."""
+
+    def acknowledge(self, done: WindowDone) -> None: ...
+
+    def cancel(self, stream: int | None, request_id: str | None) -> int: ...
+
+    def load(self) -> LoadReport: ...
+
+
+class AcknowledgementReceiver:
+    """The talker's socket and the thread that reads it. It is bound first, because the engine wants its address."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or rendezvous_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.address = new_address()
+        self.malformed = 0
+        self._path = _talker_path(folder, self.address)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        self._socket.bind(str(self._path))
+        self._thread: threading.Thread | None = None
+
+    def start(self, listener: Listener) -> None:
+        """Hand every datagram to `listener` from now on."""
+        self._thread = threading.Thread(
+            target=self._run, args=(listener,), name="talker-acknowledgements", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread is not None:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as waker:
+                waker.sendto(b"", str(self._path))
+            self._thread.join()
+        self._socket.close()
+        self._path.unlink(missing_ok=True)
+
+    def _run(self, listener: Listener) -> None:
+        while data := self._socket.recv(_MAX_DATAGRAM):
+            try:
+                self._handle(listener, decode(data))
+            except ValueError:
+                self.malformed += 1
+
+    def _handle(self, listener: Listener, message: Datagram) -> None:
+        match message:
+            case WindowDone():
+                listener.acknowledge(message)
+            case CancelRequest(stream, request_id, reply_to):
+                self._reply(reply_to, CancelReport(listener.cancel(stream, request_id)))
+            case LoadRequest(reply_to):
+                self._reply(reply_to, listener.load())
+            case _:
+                self.malformed += 1
+
+    def _reply(self, path: str, message: Datagram) -> None:
+        with contextlib.suppress(OSError):  # the asker has left
+            self._socket.sendto(encode(message), path)
+
+
+class AcknowledgementSender:
+    """The vocoder's side. Never blocks and never raises: what could not be delivered is counted in `lost`."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or rendezvous_folder()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self.lost = 0
+
+    def send(self, address: int, done: WindowDone) -> None:
+        """Tell the talker at `address`; 0 means that nobody listens."""
+        if address == 0:
+            return
+        try:
+            self._socket.sendto(encode(done), str(_talker_path(self._folder, address)))
+        except OSError:
+            self.lost += 1
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class ControlClient:
+    """Asks every talker of this server; a talker that has died is passed over."""
+
+    def __init__(self, folder: Path | None = None, timeout_s: float = 2.0) -> None:
+        self._folder = folder or rendezvous_folder()
+        self._timeout_s = timeout_s
+
+    def cancel(self, stream: int | None = None, request_id: str | None = None) -> int:
+        """Streams ended by this."""
+        if stream is None and not request_id:
+            raise TalkaheadError("cancel: give STREAM or REQUEST_ID", Code.INVALID_ARGUMENT)
+        replies = self._ask(lambda reply_to: CancelRequest(stream, request_id, reply_to))
+        return sum(reply.cancelled for reply in replies if isinstance(reply, CancelReport))
+
+    def load(self) -> list[LoadReport]:
+        """One report per living talker."""
+        replies = self._ask(lambda reply_to: LoadRequest(reply_to))
+        return [reply for reply in replies if isinstance(reply, LoadReport)]
+
+    def _ask(self, question: Callable[[str], Datagram]) -> list[Datagram]:
+        with self._reply_socket() as (asking, path):
+            expected = 0
+            for talker in self._folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+                with contextlib.suppress(OSError):
+                    asking.sendto(encode(question(path)), str(talker))
+                    expected += 1
+            replies: list[Datagram] = []
+            with contextlib.suppress(TimeoutError):
+                while len(replies) < expected:
+                    replies.append(decode(asking.recv(_MAX_DATAGRAM)))
+            return replies
+
+    @contextlib.contextmanager
+    def _reply_socket(self) -> Iterator[tuple[socket.socket, str]]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"control-{secrets.token_hex(8)}{_SUFFIX}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+            asking.settimeout(self._timeout_s)
+            asking.bind(str(path))
+            try:
+                yield asking, str(path)
+            finally:
+                path.unlink(missing_ok=True)

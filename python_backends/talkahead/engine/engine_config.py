@@ -1,0 +1,42 @@
+"""Limits and waits of the engine, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How many streams, how far ahead, how long to wait. Durations in seconds.
+
+    Args:
+        context_frames, lookahead_frames: what the codec needs around a window's new frames.
+        frames_per_s: the codec's frame rate.
+        max_step_rows: streams decoded in one step (0: every slot); with more, the earliest deadlines go first.
+        max_pending: streams that may wait for a slot; one more is refused at once.
+        max_windows_per_stream, max_windows: windows sent and not acknowledged, of one stream and of all.
+        first_chunk_limit_s: a newcomer's deadline after its arrival, at urgency 2 (1: twice, 3: half).
+        max_lead_s: a stream with more acknowledged audio in hand than this is parked while others wait
+            for their first window.
+        idle_timeout_s: a stream whose windows stay unacknowledged this long has lost its client.
+        vanished_after: so many later windows of others acknowledged, and a client that acknowledges nothing is gone.
+        vanished_grace_s: but a window is at least this old before that counts.
+        settle_s: pause between the last acknowledgement and an error response. The vocoder acknowledges when it has
+            answered, Triton forwards the answer a moment later, and an error that overtakes it leaks the request.
+        segment_timeout_s: wait for a stream's next segment, from the frontend.
+    """
+
+    context_frames: int
+    lookahead_frames: int
+    frames_per_s: float = 50.0
+    max_step_rows: int = 0
+    max_pending: int = 64
+    max_windows_per_stream: int = 3
+    max_windows: int = 64
+    first_chunk_limit_s: float = 0.1
+    max_lead_s: float = 1.0
+    idle_timeout_s: float = 2.0
+    vanished_after: int = 32
+    vanished_grace_s: float = 0.5
+    settle_s: float = 0.05
+    segment_timeout_s: float = 5.0

@@ -1,0 +1,33 @@
+"""What the engine tells about itself while it runs; `telemetry` turns it into metrics."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from talkahead.types import StopReason
+
+
+class EngineTelemetry(Protocol):
+    """Called on the loop's thread: must return at once."""
+
+    def stage(self, name: str, seconds: float) -> None:
+        """One passage of a stage: queue (arrival to slot), prefill, step, first_window (arrival to sending)."""
+
+    def pool(self, active: int, queued: int, open_streams: int) -> None:
+        """The gauges, whenever one has changed."""
+
+    def ended(self, reason: StopReason) -> None:
+        """A stream is over: its last window left, or its error did."""
+
+
+class NoTelemetry:
+    """The off switch."""
+
+    def stage(self, name: str, seconds: float) -> None:
+        return None
+
+    def pool(self, active: int, queued: int, open_streams: int) -> None:
+        return None
+
+    def ended(self, reason: StopReason) -> None:
+        return None

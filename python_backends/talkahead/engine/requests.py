@@ -1,0 +1,51 @@
+"""What enters the engine and what leaves it.
+
+Shapes: P prompt rows, D hidden size, W frames of a window, C codebooks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from talkahead.config import RequestOptions
+from talkahead.errors import TalkaheadError
+from talkahead.types import SegmentHeader, Stats, WindowHeader
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window for the vocoder: frames int32 [W, C], its header, and the stream's totals so far."""
+
+    header: WindowHeader
+    frames: npt.NDArray[np.int32]
+    stats: Stats
+
+
+class Outlet(Protocol):
+    """Where one segment's windows go. The engine calls it from one thread that is not the loop's.
+
+    Exactly one of `close` and `fail` is called, once, and nothing after it.
+    """
+
+    def send(self, window: Window) -> None: ...
+
+    def close(self) -> None:
+        """The segment is done: FINAL, no error."""
+
+    def fail(self, error: TalkaheadError) -> None:
+        """An error response with FINAL."""
+
+
+@dataclass(frozen=True)
+class SegmentRequest:
+    """One segment of a stream: prompt float32 [P, D], the stream's options, and where its windows go."""
+
+    header: SegmentHeader
+    prompt: npt.NDArray[np.float32]
+    options: RequestOptions
+    request_id: str
+    outlet: Outlet

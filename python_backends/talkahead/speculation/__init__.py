@@ -1,0 +1,1 @@
+"""Drafting ahead and verifying: token trees, drafters, verifiers and their keyed draws. Pure tensors, no weights."""

@@ -1,0 +1,99 @@
+"""What a drafter and a verifier are, and what passes between them and the step.
+
+Shapes: B rows of the batch, N nodes, C codebooks, V vocabulary, D hidden size, F frames of history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from torch import Tensor
+
+from talkahead.speculation.sampling import SamplingSettings
+from talkahead.speculation.token_tree import TokenTree
+
+
+class Preserves(StrEnum):
+    """What a verifier promises about the tokens, compared with plain decoding; reports print it."""
+
+    TOKENS = "same tokens"
+    DISTRIBUTION = "same distribution"
+    GROUPS = "same group distribution"
+    NOTHING = "approximate"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of each running row when a step starts. Views of slot-indexed state: read only.
+
+    Args:
+        rows: the running rows, a range of slots (drafters keep their own state by slot).
+        roots: int64 [B, C], drawn and not yet scored.
+        positions: int64 [B], the frame index of the root in its segment.
+        hidden: [B, D], the target's last hidden state, from which the root was drawn.
+        frames: int64 [B, F, C], the segment's frames so far; row b holds `positions[b] + 1` of them.
+        keys: int64 [B], the segment's key for `draws`.
+        settings: temperature, top-k and top-p per row.
+    """
+
+    rows: slice
+    roots: Tensor
+    positions: Tensor
+    hidden: Tensor
+    frames: Tensor
+    keys: Tensor
+    settings: SamplingSettings
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The target's view of a tree: `logits` [B, N, V] of what follows each node, `hidden` [B, N, D]."""
+
+    logits: Tensor
+    hidden: Tensor
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A path from the root, and the token drawn after it.
+
+    Args:
+        path: int64 [B, M], accepted nodes in order, node 0 first; beyond `counts` anything.
+        counts: int64 [B], nodes on the path, at least 1.
+        next_roots: int64 [B, C].
+    """
+
+    path: Tensor
+    counts: Tensor
+    next_roots: Tensor
+
+
+class Drafter(Protocol):
+    """Guesses what follows the root. One with a KV of its own follows admission, release and moves of rows."""
+
+    def propose(self, context: Context) -> TokenTree: ...
+
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted) -> None: ...
+
+    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        """New segments: `prompts` [len(rows), P, D], each valid up to its length."""
+
+    def move(self, source: int, target: int) -> None:
+        """What row `source` holds now lies in row `target`; what `target` held is gone."""
+
+    def swap(self, first: int, second: int) -> None: ...
+
+
+class Verifier(Protocol):
+    """Decides which nodes of a scored tree are spoken."""
+
+    @property
+    def preserves(self) -> Preserves: ...
+
+    @property
+    def history_frames(self) -> int:
+        """Frames of `Context.frames` that it looks back at; 0 when the tokens alone decide."""
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted: ...

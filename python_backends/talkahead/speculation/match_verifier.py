@@ -1,0 +1,54 @@
+"""Verification by equality: a node is accepted when it is what plain decoding would have drawn."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.draws import Purpose, draw_keys
+from talkahead.speculation.sampling import draw
+from talkahead.speculation.token_tree import TokenTree
+
+
+class MatchVerifier:
+    """One draw from q per node, keyed by its position; the child equal to it is followed, else it is the next root.
+
+    The tokens are those of plain decoding with that seed, whatever the tree. One codebook (C = 1).
+    """
+
+    preserves = Preserves.TOKENS
+    history_frames = 0
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        rows, nodes = tree.num_rows, tree.num_nodes
+        if tree.shape.is_root_alone:
+            keys = draw_keys(context.keys, context.positions + 1, Purpose.TOKEN)
+            drawn = draw(scored.logits[:, 0], context.settings, keys)
+            zeros = torch.zeros_like(context.positions)
+            return Accepted(zeros[:, None], zeros + 1, drawn[:, None])
+        depths = torch.tensor(tree.shape.depths, device=tree.tokens.device)
+        positions = context.positions[:, None] + depths + 1
+        keys = draw_keys(context.keys[:, None], positions, Purpose.TOKEN)
+        drawn = draw(scored.logits.flatten(0, 1), context.settings.repeat(nodes), keys.flatten())
+        return follow(tree, drawn.view(rows, nodes))
+
+
+def follow(tree: TokenTree, drawn: Tensor) -> Accepted:
+    """Walk from the root to the child that equals the token drawn after its parent, as far as there is one.
+
+    Args:
+        drawn: int64 [B, N], the token that follows each node.
+    """
+    rows = torch.arange(tree.num_rows, device=drawn.device)
+    last = torch.zeros_like(rows)
+    for level in tree.shape.levels[1:]:
+        here = last.clone()
+        # Backwards, so that of two equal siblings the first one wins.
+        for node in reversed(level):
+            parent = tree.shape.parents[node]
+            wanted = (here == parent) & (tree.tokens[:, node, 0] == drawn[:, parent])
+            last = torch.where(wanted, node, last)
+    paths = tree.shape.paths.to(drawn.device)
+    depths = torch.tensor(tree.shape.depths, device=drawn.device)
+    return Accepted(paths[last].clamp_min(0), depths[last] + 1, drawn[rows, last][:, None])

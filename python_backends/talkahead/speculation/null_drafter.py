@@ -1,0 +1,27 @@
+"""Plain decoding: the root alone."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.token_tree import TokenTree
+
+
+class NullDrafter:
+    """The off switch: proposes nothing beyond the root, keeps nothing."""
+
+    def propose(self, context: Context) -> TokenTree:
+        return TokenTree(context.roots[:, None])
+
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted) -> None:
+        return None
+
+    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        return None
+
+    def move(self, source: int, target: int) -> None:
+        return None
+
+    def swap(self, first: int, second: int) -> None:
+        return None

@@ -1,0 +1,132 @@
+"""The tokens that a step scores at once: a tree whose root is drawn and not yet scored.
+
+Shapes: B rows (streams of the batch), N nodes of a tree, C codebooks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+ROOT_PARENT = -1
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """Who is whose parent; the same for every row of a batch. Everything else derives from it.
+
+    `parents[n] < n`, and `parents[0]` is ROOT_PARENT.
+    """
+
+    parents: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        assert self.parents and self.parents[0] == ROOT_PARENT, "node 0 is the root"
+        assert all(0 <= parent < node for node, parent in enumerate(self.parents) if node), (
+            "a parent comes before its children"
+        )
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @property
+    def is_root_alone(self) -> bool:
+        return len(self.parents) == 1
+
+    @property
+    def is_chain(self) -> bool:
+        """True when each node is the only child of the one before: an accepted path is then a prefix."""
+        return self.parents == tuple(range(-1, len(self.parents) - 1))
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Distance of each node from the root, [N]."""
+        return _depths(self.parents)
+
+    @property
+    def max_depth(self) -> int:
+        return max(self.depths)
+
+    @property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes of each depth, root first."""
+        depths = self.depths
+        return tuple(
+            tuple(node for node, depth in enumerate(depths) if depth == level)
+            for level in range(self.max_depth + 1)
+        )
+
+    @property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            tuple(child for child, parent in enumerate(self.parents) if parent == node)
+            for node in range(len(self))
+        )
+
+    @property
+    def ancestors(self) -> Tensor:
+        """bool [N, N]: `ancestors[n, m]` when m is n or above n. It is the attention mask among nodes."""
+        return _ancestors(self.parents)
+
+    @property
+    def paths(self) -> Tensor:
+        """int64 [N, max_depth + 1]: the nodes from the root to each node, then -1."""
+        return _paths(self.parents)
+
+
+@lru_cache(maxsize=256)
+def _depths(parents: tuple[int, ...]) -> tuple[int, ...]:
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(0 if parent == ROOT_PARENT else depths[parent] + 1)
+    return tuple(depths)
+
+
+@lru_cache(maxsize=256)
+def _ancestors(parents: tuple[int, ...]) -> Tensor:
+    mask = torch.eye(len(parents), dtype=torch.bool)
+    for node, parent in enumerate(parents):
+        if parent != ROOT_PARENT:
+            mask[node] |= mask[parent]
+    return mask
+
+
+@lru_cache(maxsize=256)
+def _paths(parents: tuple[int, ...]) -> Tensor:
+    depths = _depths(parents)
+    paths = torch.full((len(parents), max(depths) + 1), -1, dtype=torch.int64)
+    for node, parent in enumerate(parents):
+        if parent != ROOT_PARENT:
+            paths[node] = paths[parent]
+        paths[node, depths[node]] = node
+    return paths
+
+
+ROOT_ALONE = TreeShape((ROOT_PARENT,))
+
+
+@dataclass(frozen=True)
+class TokenTree:
+    """One tree per row, all of one shape.
+
+    Args:
+        tokens: int64 [B, N, C]; node 0 is the root.
+        shape: the parents.
+        draft_probs: [B, N, V], the distribution that each node was drawn from (after temperature, top-k
+            and top-p; the root's row is unused), or None when the draft is a point mass.
+    """
+
+    tokens: Tensor
+    shape: TreeShape = ROOT_ALONE
+    draft_probs: Tensor | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.tokens.shape[0])
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.shape)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
+import weakref
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -50,6 +52,8 @@ class Client:
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._lock = threading.Lock()
         self._readers: set[_Reader] = set()
+        # Also at exit, so that a script that never closes its client leaves politely.
+        self._closer = weakref.finalize(self, _close, self._channel, self._readers, self._lock)
 
     def __enter__(self) -> Self:
         return self
@@ -61,13 +65,7 @@ class Client:
 
     def close(self) -> None:
         """Cancels the utterances that still run, waits until the server has ended them, and disconnects."""
-        with self._lock:
-            readers = tuple(self._readers)
-        for reader in readers:
-            reader.leave()
-        for reader in readers:
-            reader.join()
-        self._channel.close()
+        self._closer()
 
     def speak(
         self,
@@ -120,6 +118,16 @@ class Client:
     def _forget(self, reader: _Reader) -> None:
         with self._lock:
             self._readers.discard(reader)
+
+
+def _close(channel: grpc.Channel, open_readers: set[_Reader], lock: threading.Lock) -> None:
+    with lock:
+        readers = tuple(open_readers)
+    for reader in readers:
+        reader.leave()
+    for reader in readers:
+        reader.join()
+    channel.close()
 
 
 class Speech:
@@ -213,10 +221,10 @@ class _Reader:
         if self._ended.is_set() or not self._left.acquire(blocking=False):
             return
         self.events.put(End(error) if error else cancelled_here())
-        try:
-            threading.Thread(target=self._farewell, name=f"farewell {self.request_id}").start()
-        except RuntimeError:  # the interpreter shuts down and starts no more threads
+        if sys.is_finalizing():  # no thread can be started any more
             self._call.cancel()
+        else:
+            threading.Thread(target=self._farewell, name=f"farewell {self.request_id}").start()
 
     def join(self) -> None:
         self._ended.wait()

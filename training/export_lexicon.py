@@ -20,7 +20,7 @@ from pathlib import Path
 
 from talkahead.text.letter_to_sound import arpabet
 from talkahead.text.lexicon import LEXICON_NAME
-from talkahead.text.prosody import FUNCTION_WORDS
+from talkahead.text.word_list import FUNCTION_WORDS
 
 Phonemes = tuple[str, ...]
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from talkahead.text.admission import admit
+from talkahead.text.lexicon import Lexicon
 from talkahead.text.normalizer import Normalizer, Token
 from talkahead.text.pronouncer import Pronouncer
 from talkahead.text.prosody import ProsodyPredictor, RuleProsody, SpokenWord
+from talkahead.text.segmenter import cuts, sentences
 from talkahead.text.symbols import COMMA, PERIOD, SYMBOL_IDS
 
 MAX_SEGMENT_SYMBOLS = 160
+FIRST_SEGMENT_SYMBOLS = 100
+"""Of a text longer than LONG_TEXT_CHARACTERS, so that its first chunk is early."""
+LONG_TEXT_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class TextSegment:
     words: str
     """Normalised words and the pauses , . ? ! in lower case."""
     symbols: npt.NDArray[np.int32]
-    """[T, 4]: phoneme id, then levels of prosodic word, phonological phrase, intonational phrase (each 0..7)."""
+    """[T, 4]: phoneme id, then the levels of prosodic word, phonological phrase and intonational phrase."""
     char_start: int
     char_end: int
     """The characters of the client's text that this segment speaks."""
@@ -33,39 +40,58 @@ class TextFrontend:
     """Text to segments of at most MAX_SEGMENT_SYMBOLS symbols."""
 
     def __init__(self, prosody: ProsodyPredictor | None = None) -> None:
-        self._normalizer = Normalizer()
-        self._pronouncer = Pronouncer()
+        lexicon = Lexicon()
+        self._normalizer = Normalizer(lexicon)
+        self._pronouncer = Pronouncer(lexicon)
         self._prosody = prosody or RuleProsody()
 
     def segments(self, text: str) -> list[TextSegment]:
+        """Every segment of the text; at least one.
+
+        Raises:
+            BadRequest: the text cannot be spoken.
+        """
         return list(self.iter_segments(text))
 
     def iter_segments(self, text: str) -> Iterator[TextSegment]:
-        tokens = self._normalizer.normalize(text)
-        spoken = self._pronouncer.pronounce_all([token.text for token in tokens])
-        pending: list[tuple[Token, SpokenWord]] = []
-        for token, symbols in zip(tokens, spoken, strict=True):
-            if not symbols or (token.is_pause and (not pending or pending[-1][1].is_pause)):
-                continue
-            size = sum(len(word.symbols) for _, word in pending)
-            if size + len(symbols) > MAX_SEGMENT_SYMBOLS - 1:
-                yield self._segment(pending, COMMA)
-                pending = []
-            pending.append((token, SpokenWord(token.text, symbols, token.is_pause)))
-            if token.text in ".?!":
-                yield self._segment(pending, PERIOD)
-                pending = []
-        if pending:
-            yield self._segment(pending, PERIOD)
+        """Segments as they are asked for; whatever is refused is refused by this call, before the first one.
 
-    def _segment(self, spoken: Sequence[tuple[Token, SpokenWord]], closing: str) -> TextSegment:
-        words = [word for _, word in spoken]
+        Raises:
+            BadRequest: the text cannot be spoken.
+        """
+        admit(text)
+        return self._segments(text)
+
+    def words(self, text: str) -> list[str]:
+        """The normalised words of a text, without pauses and phonemes: cheaper than `segments`.
+
+        Raises:
+            BadRequest: the text cannot be spoken.
+        """
+        admit(text)
+        return [token.text for token in self._normalizer.normalize(text) if not token.is_pause]
+
+    def _segments(self, text: str) -> Iterator[TextSegment]:
+        limit = FIRST_SEGMENT_SYMBOLS if len(text) > LONG_TEXT_CHARACTERS else MAX_SEGMENT_SYMBOLS
+        for tokens in sentences(self._normalizer.normalize(text)):
+            words = self._spoken(tokens)
+            for begin, end in pairwise((0, *cuts(words, limit))):
+                closing = PERIOD if end == len(words) else COMMA
+                yield self._segment(words[begin:end], tokens[begin].start, tokens[end - 1].end, closing)
+            limit = MAX_SEGMENT_SYMBOLS
+
+    def _spoken(self, tokens: Sequence[Token]) -> list[SpokenWord]:
+        texts = [token.text for token in tokens]
+        symbols = self._pronouncer.pronounce_all(texts)
+        return [SpokenWord(token.text, ids, token.is_pause) for token, ids in zip(tokens, symbols, strict=True)]
+
+    def _segment(self, words: list[SpokenWord], start: int, end: int, closing: str) -> TextSegment:
         if not words[-1].is_pause:
-            words.append(SpokenWord(closing, (SYMBOL_IDS[closing],), True))
+            words = [*words, SpokenWord(closing, (SYMBOL_IDS[closing],), True)]
         phonemes = np.array([symbol for word in words for symbol in word.symbols], np.int32)  # (T,)
-        symbols = np.concatenate((phonemes[:, None], self._prosody.predict(words)), axis=1)  # (T, 4)
-        return TextSegment(_written(words), symbols, spoken[0][0].start, spoken[-1][0].end)
+        symbols = np.column_stack((phonemes, self._prosody.predict(words)))  # (T, 4)
+        return TextSegment(_written(words), symbols, start, end)
 
 
 def _written(words: Sequence[SpokenWord]) -> str:
-    return "".join(word.text if word.is_pause else f" {word.text}" for word in words).strip()
+    return "".join(word.text if word.is_pause else f" {word.text}" for word in words)[1:]

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from talkahead.text.lexicon import Role
+from talkahead.text.word_list import word_list
 
-_BASE_TAKERS = frozenset(
-    """to will would shall should can could may might must do does did don't doesn't didn't won't wouldn't can't
-    couldn't shouldn't cannot let's please not never""".split()
+_BASE_TAKERS = word_list(
+    """to will would shall should can could may might must do does did don't doesn't didn't won't wouldn't
+    can't couldn't shouldn't cannot let's please not never"""
 )
 """Words before a verb's base form."""
-_SUBJECTS = frozenset("i you he she it we they who that which people always often also usually".split())
-_NOMINAL = frozenset(
-    """a an the this these those my your his her its our their some any every no each of in on at by for with from
-    into about and or more most such very one two three four five""".split()
+_SUBJECTS = word_list("i you he she it we they who that which people always often also usually")
+_NOMINAL = word_list(
+    """a an the this these those my your his her its our their some any every no each of in on at by for with
+    from into about and or more most such very one two three four five"""
 )
 """Words before a noun or adjective."""
-_OBJECTS = frozenset("a an the this these those my your his her its our their me him them us it".split())
-_PLACES = frozenset("in on at with by near here there alone together happily".split())
+_OBJECTS = word_list("a an the this these those my your his her its our their me him them us it")
+_PLACES = word_list("in on at with by near here there alone together happily")
 _LIVING = frozenset(("live", "lives"))
 _PAST = frozenset(("read", "misread"))
 """Said as a verb's base form only after words that ask for one."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from talkahead.text.homographs import role_of
 from talkahead.text.letter_to_sound import LetterToSound
 from talkahead.text.lexicon import Lexicon, Role
-from talkahead.text.symbols import PAUSES, STRESSES, SYMBOL_IDS, VOWELS
+from talkahead.text.symbols import STRESSES, SYMBOL_IDS, VOWELS
 
 _CACHED_WORDS = 50_000
 _THE_BEFORE_VOWEL = (SYMBOL_IDS["DH"], SYMBOL_IDS["IY0"])
@@ -18,39 +18,42 @@ _VOWEL_IDS = frozenset(SYMBOL_IDS[vowel + stress] for vowel in VOWELS for stress
 class Pronouncer:
     """Lower-case spoken words to symbol ids; remembers the latest words."""
 
-    def __init__(self) -> None:
-        self.lexicon = Lexicon()
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
         self._letters = LetterToSound()
-        self.pronounce = lru_cache(_CACHED_WORDS)(self._pronounce)
+        self._remembered = lru_cache(_CACHED_WORDS)(self._pronounce)
 
     def pronounce_all(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        """Symbol ids of each word of a sentence, where words depend on their neighbours; pauses are words too."""
-        spoken = [
-            self.pronounce(word, role_of(words, index)) if self.lexicon.is_homograph(word) else self.pronounce(word)
-            for index, word in enumerate(words)
-        ]
+        """Symbol ids of each word or pause of a sentence; words may depend on their neighbours."""
+        spoken = [self.pronounce(words, index) for index in range(len(words))]
         for index, word in enumerate(words[:-1]):
-            if word == "the" and spoken[index + 1][:1] and spoken[index + 1][0] in _VOWEL_IDS:
+            if word == "the" and spoken[index + 1][0] in _VOWEL_IDS:
                 spoken[index] = _THE_BEFORE_VOWEL
         return spoken
 
-    def _pronounce(self, word: str, role: Role = Role.OTHER) -> tuple[int, ...]:
-        """Symbol ids of one word or pause; none for a word of apostrophes."""
-        if word in PAUSES:
-            return (SYMBOL_IDS[word],)
-        return tuple(SYMBOL_IDS[phoneme] for phoneme in self._phonemes(word, role))
+    def pronounce(self, words: Sequence[str], index: int) -> tuple[int, ...]:
+        """Symbol ids of words[index], at least one."""
+        word = words[index]
+        role = role_of(words, index) if self._lexicon.is_homograph(word) else Role.OTHER
+        return self._remembered(word, role)
 
-    def _phonemes(self, word: str, role: Role) -> tuple[str, ...]:
-        known = self.lexicon.pronounce(word, role)
+    def _pronounce(self, word: str, role: Role) -> tuple[int, ...]:
+        if word in SYMBOL_IDS:  # a pause; phonemes are written in capitals
+            return (SYMBOL_IDS[word],)
+        return tuple(SYMBOL_IDS[phoneme] for phoneme in self._phonemes(word, role) or self._spelled(word))
+
+    def _phonemes(self, word: str, role: Role = Role.OTHER) -> tuple[str, ...]:
+        known = self._lexicon.pronounce(word, role)
         if known:
             return known
         stem, apostrophe, ending = word.rpartition("'")
-        if apostrophe:
-            return self._with_ending(self._phonemes(stem, role), ending) if stem else self._phonemes(ending, role)
-        return self._letters.pronounce(word)
+        if not apostrophe:
+            return self._letters.pronounce(word)
+        before = self._phonemes(stem, role) if stem else ()
+        return before + (sibilant(before) if ending == "s" else self._phonemes(ending) if ending else ())
 
-    def _with_ending(self, stem: tuple[str, ...], ending: str) -> tuple[str, ...]:
-        return stem + (sibilant(stem) if ending == "s" else self._phonemes(ending, Role.OTHER) if ending else ())
+    def _spelled(self, word: str) -> tuple[str, ...]:
+        return tuple(phoneme for letter in word for phoneme in self._lexicon.pronounce(letter))
 
 
 def sibilant(phonemes: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,25 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.text.symbols import COMMA, EXCLAMATION, PERIOD, QUESTION
+from talkahead.text.word_list import FUNCTION_WORDS, OBJECT_PRONOUNS
 
 FIRST, LAST, BOTH = 1, 2, 3
 """Where a symbol stands in its prosodic word or phonological phrase; 0 = inside."""
 INTONATION: dict[str, int] = {PERIOD: 2, QUESTION: 3, EXCLAMATION: 4, COMMA: 5}
 """Level of the symbol that ends an intonational phrase, by its pause; its first symbol has FIRST."""
 
-FUNCTION_WORDS = frozenset(
-    """a an the this that these those my your his her its our their some any every no each
-    i you he she it we they who which what whose
-    of in on at by for with from to into onto upon about over under after before between through during without
-    within against among toward towards behind beyond near off out up down since until till per as than like
-    and or but nor so yet if because while when where although though unless whether
-    is am are was were be been being has have had having do does did will would shall should can could may might
-    must not there isn't aren't wasn't weren't don't doesn't didn't won't can't i'm i've i'll i'd you're you've
-    you'll you'd he's he'd he'll she's she'd she'll it's it'll we're we've we'll we'd they're they've they'll
-    they'd that's there's""".split()
-)
-_OBJECTS = frozenset("me him them us it her you".split())
-"""Pronouns that lean back on a content word before them."""
 _MAX_CLITICS = 4
 
 
@@ -98,7 +86,7 @@ def _prosodic_words(words: Sequence[SpokenWord]) -> list[_Unit]:
     for index, word in enumerate(words):
         is_function = word.text in FUNCTION_WORDS
         is_full = index - begin >= _MAX_CLITICS
-        leans_back = has_content and word.text in _OBJECTS and words[index - 1].text not in _OBJECTS
+        leans_back = has_content and word.text in OBJECT_PRONOUNS and words[index - 1].text not in OBJECT_PRONOUNS
         if begin < index and (word.is_pause or is_full or (has_content and not leans_back)):
             units.append(_Unit(begin, index, words[begin].text in FUNCTION_WORDS))
             begin, has_content = index, False

@@ -1,0 +1,83 @@
+"""Digits to words, by Unicode's CLDR spelling rules (the package unicode-rbnf) and English habits around them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from unicode_rbnf import FormatPurpose, RbnfEngine
+
+MAX_CARDINAL_DIGITS = 15
+"""Longer numbers are read digit by digit: nobody counts in quadrillions."""
+_CACHED_NUMBERS = 4_096
+_DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_SHARES = {2: "half", 4: "quarter"}
+
+
+class Numbers:
+    """Reads numbers; remembers the latest ones."""
+
+    def __init__(self) -> None:
+        self._engine = RbnfEngine.for_language("en")
+        self._spell = lru_cache(_CACHED_NUMBERS)(self._spell_out)
+
+    def _spell_out(self, value: int, purpose: FormatPurpose) -> tuple[str, ...]:
+        return tuple(self._engine.format_number(value, purpose).text.replace("-", " ").split())
+
+    def digits(self, text: str) -> list[str]:
+        """Each digit's name; other characters are left out."""
+        return [_DIGIT_NAMES[int(digit)] for digit in text if digit.isascii() and digit.isdigit()]
+
+    def cardinal(self, text: str) -> list[str]:
+        """A whole number as it is counted; "007" and endless ones digit by digit. Commas are ignored."""
+        plain = text.replace(",", "")
+        if len(plain) > MAX_CARDINAL_DIGITS or (len(plain) > 1 and plain[0] == "0"):
+            return self.digits(plain)
+        return list(self._spell(int(plain), FormatPurpose.CARDINAL))
+
+    def decimal(self, text: str) -> list[str]:
+        """A whole or decimal number: "1,234.50", ".5", "7"."""
+        whole, point, fraction = text.partition(".")
+        words = self.cardinal(whole) if whole else []
+        return [*words, "point", *self.digits(fraction)] if point else words
+
+    def ordinal(self, text: str) -> list[str]:
+        plain = text.replace(",", "")
+        if len(plain) > MAX_CARDINAL_DIGITS:
+            return [*self.digits(plain), "th"]
+        return list(self._spell(int(plain), FormatPurpose.ORDINAL))
+
+    def year(self, text: str) -> list[str]:
+        """Four digits as a year: "nineteen oh five", "two thousand one", "twenty twenty four"."""
+        return list(self._spell(int(text), FormatPurpose.YEAR)) if text[0] != "0" else self.digits(text)
+
+    def pairs(self, text: str) -> list[str]:
+        """The number in a name ("Boeing 747", "room 305"): short and in pairs, else digit by digit."""
+        if len(text) == 4 and text[0] != "0" and text[1:] != "000":
+            return self.year(text)
+        if len(text) == 3 and text[0] != "0" and text[1] != "0":
+            return self.cardinal(text[0]) + self.cardinal(text[1:])
+        return self.cardinal(text) if len(text) <= 2 or text[1:] in ("00", "000") else self.digits(text)
+
+    def fraction(self, above: str, below: str) -> list[str]:
+        """A fraction: "three quarters", "one third", "seven over one hundred twenty three"."""
+        share = int(below)
+        if not 2 <= share <= 100 or len(above) > 3:
+            return [*self.cardinal(above), "over", *self.cardinal(below)]
+        name = [_SHARES[share]] if share in _SHARES else self.ordinal(below)
+        return self.cardinal(above) + (name if int(above) == 1 else plural(name))
+
+    def decade(self, text: str) -> list[str]:
+        """The plural of a year or of two digits: "nineteen nineties", "eighties"."""
+        return plural(self.year(text) if len(text) == 4 else self.cardinal(text))
+
+
+def plural(words: list[str]) -> list[str]:
+    """The words with the last one in the plural."""
+    last = words[-1]
+    if last == "half":
+        ending = "halves"
+    elif last.endswith("y"):
+        ending = last[:-1] + "ies"
+    else:
+        ending = last + ("es" if last.endswith(("x", "s", "ch", "sh")) else "s")
+    return [*words[:-1], ending]

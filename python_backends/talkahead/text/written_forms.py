@@ -1,0 +1,110 @@
+"""How numbers, dates, addresses and the like are written: one pattern of named forms, tried in order at each place.
+
+Every repetition is bounded, so that no text takes more than linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from talkahead.text.abbreviations import PHRASES
+from talkahead.text.transliteration import LATIN
+from talkahead.text.units import ATTACHED_ONLY, MAGNITUDES, UNITS
+
+MARKS_INSIDE_WORDS = "\u0300-\u036f\u00ad\u200b-\u200d\u2060\ufe0e\ufe0f"
+"""Combining accents and invisible characters, which may stand inside a word."""
+VULGAR_FRACTIONS: dict[str, str] = {
+    "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
+    "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅐": "1/7", "⅑": "1/9", "⅒": "1/10",
+}  # fmt: skip
+
+
+def _any_of(written: Iterable[str]) -> str:
+    """A pattern of any of these strings, longest first."""
+    return "|".join(re.escape(text) for text in sorted(written, key=len, reverse=True))
+
+
+_INTEGER = r"(?:\d{1,3}(?:,\d{3}){1,4}(?!,?\d)|\d{1,15}(?!\d))"
+_DECIMAL = rf"(?:{_INTEGER}(?:\.\d{{1,15}}(?!\d))?|\.\d{{1,15}}(?!\d))"
+_YEAR = r"[12]\d{3}(?!\d)"
+_MONTH = (
+    r"(?:(?i:january|february|april|june|july|august|september|october|november|december|jan|feb|apr|jun|jul"
+    r"|aug|sept|sep|oct|nov|dec)|March|May|Mar)\b"
+)
+_DAY = r"(?:3[01]|[12]\d|0?[1-9])"
+_HALF_DAY = r"(?:(?i:[ap]\.m\.)|(?i:[ap]m)\b)"
+_DOMAIN = r"(?:com|org|net|edu|gov|mil|info|biz|co\.uk|io|ai|dev|app|uk|de|fr|ch|eu|nl|ca|au)"
+_PATH = r"[^\s<>\"()]{0,300}[\w/]"
+_SIGN = r"(?<![\w)])[-−+]"
+_LETTER = f"[{LATIN}]"
+_SPACED_UNIT = _any_of(unit for unit in UNITS if unit not in ATTACHED_ONLY)
+
+FORMS: dict[str, str] = {
+    "endless": r"\d{16,}",
+    "phrase": rf"(?<![\w&])(?:{_any_of(PHRASES)})(?![\w&/])",
+    "url": rf"(?i:https?://|www\.){_PATH}",
+    "email": r"[\w.+-]{1,64}@[A-Za-z\d-]{1,63}(?:\.[A-Za-z\d-]{1,63}){1,4}",
+    "domain": rf"(?:[A-Za-z\d-]{{1,63}}\.){{1,4}}{_DOMAIN}\b(?![.@]\w)(?:/{_PATH})?",
+    "month_day": (
+        rf"(?P<md_month>{_MONTH})\.?\s(?P<md_day>{_DAY})(?:st|nd|rd|th)?(?![\d:/]|[.,]\d)"
+        rf"(?:,?\s(?P<md_year>{_YEAR}))?"
+    ),
+    "month_year": rf"(?P<my_month>{_MONTH})\.?,?\s(?P<my_year>{_YEAR})(?!,\d|\.\d)",
+    "dotted": rf"(?<!\w)(?:{_LETTER}\.){{2,6}}(?:[A-Z](?!\w))?",
+    "money": (
+        r"(?P<mo_minus>(?<!\w)[-−])?(?P<mo_sign>US\$|[$£€¥₹])\s?"
+        rf"(?P<mo_amount>{_DECIMAL})(?:[-–](?P<mo_to>{_DECIMAL}))?"
+        rf"(?:\s?(?P<mo_times>{_any_of(MAGNITUDES)})\b)?"
+    ),
+    "mixed": rf"{_LETTER}{{1,20}}\d[A-Za-z\d]{{0,20}}",
+    "clipped": r"(?<!\w)'(?i:em|tis|twas|til|cause|bout|round)\b",
+    "word": rf"{_LETTER}(?:{_LETTER}|'(?={_LETTER})|[{MARKS_INSIDE_WORDS}]){{0,31}}",
+    "phone": (
+        r"(?:\+?\d{1,3}[ .-]?)?\(\d{3}\) ?\d{3}[ .-]\d{4}(?!\d)"
+        r"|(?:\+?\d{1,3}[ .-])?\d{3}(?P<ph_mark>[ .-])\d{3}(?P=ph_mark)\d{4}(?!\d)"
+        r"|(?<![\d-])\d{3}-\d{4}(?![\d-])"
+        r"|\+\d{1,3}(?:[ .-]?\d{2,4}){2,5}(?!\d)"
+    ),
+    "iso_date": rf"(?P<id_year>[12]\d{{3}})-(?P<id_month>0?[1-9]|1[0-2])-(?P<id_day>{_DAY})(?![\d-])",
+    "slash_date": (
+        r"(?P<sd_first>\d{1,2})(?P<sd_mark>[/.])(?P<sd_second>\d{1,2})(?P=sd_mark)"
+        r"(?P<sd_year>(?:19|20)\d{2}|(?<=/)\d{2})(?![\d/])"
+    ),
+    "serial": r"\d{1,20}(?:-\d{1,20}){2,10}(?!\d)",
+    "version": r"\d{1,9}(?:\.\d{1,9}){2,8}(?!\d)",
+    "day_month": (
+        rf"(?P<dm_day>{_DAY})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_month>{_MONTH})\.?(?:,?\s(?P<dm_year>{_YEAR}))?"
+    ),
+    "clock": (
+        r"(?P<c_hour>[01]?\d|2[0-4])(?::(?P<c_minute>[0-5]\d)(?::(?P<c_second>[0-5]\d))?(?!\d)"
+        rf"(?:\s?(?P<c_half>{_HALF_DAY}))?|(?:\.(?P<c_dotted>[0-5]\d))?\s?(?P<c_only>{_HALF_DAY}))"
+    ),
+    "ratio": r"(?P<r_one>\d{1,4}):(?P<r_other>\d{1,4})(?![\d:])",
+    "decade": r"'?(?P<d_decade>(?:1[1-9]|20)\d0|[2-9]0)s\b",
+    "ordinal": r"(?P<o_value>\d{1,3}(?:,\d{3}){1,4}|\d{1,15})(?i:st|nd|rd|th)\b",
+    "fraction": r"(?:(?P<f_whole>\d{1,4})\s)?(?P<f_above>\d{1,3})/(?P<f_below>\d{1,3})(?![\d/])",
+    "vulgar": rf"(?P<v_whole>\d{{0,4}})\s?(?P<v_share>[{''.join(VULGAR_FRACTIONS)}])",
+    "scientific": r"(?P<s_digits>\d(?:\.\d{1,10})?)[eE](?P<s_power>[+-]?\d{1,3})\b",
+    "height": r"(?P<h_feet>\d{1,3})'\s?(?P<h_inches>\d{1,2})(?:\"|''|\b)",
+    "measure": (
+        rf"(?P<m_sign>{_SIGN})?(?P<m_value>{_DECIMAL})(?:(?P<m_gap>[\s-]?)(?P<m_unit>{_SPACED_UNIT})"
+        rf"|(?P<m_attached>{_any_of(ATTACHED_ONLY)}))(?![\w²³])"
+    ),
+    "by": rf"(?P<b_value>{_DECIMAL})\s?[x×](?=\s?\d)",
+    "name": r"\d{1,15}[A-Za-z][A-Za-z\d]{0,20}",
+    "number": rf"(?P<n_sign>{_SIGN})?(?P<n_value>{_DECIMAL})",
+    "digits": r"\d",
+    "range": r"(?:(?<=\d)|(?<=[ap]m)|(?<=%))(?:[-–]|\s–\s)(?=[$£€]?\d)",
+    "hash": r"#(?=[^\W_])",
+    "at": r"@(?=\w)",
+    "sign": (
+        r"(?<=\d)\s?[*/^<>−]\s?(?=[\d.$])|(?<=\d)\s-\s(?=\d)|(?<=[\w)])\s?[+=×÷±≈≤≥]\s?(?=[\w(.$+=])"
+        r"|[&%$£€¥₹°§№]|(?<=\w)[²³]"
+    ),
+    "end": r"[.!?…。！？]+|\n\s*\n\s*|\n(?=\s*[-*•]\s)",
+    "pause": r"[,;:()\[\]{}—―，、；：]+|--+|(?<=\s)[-–](?=\s)|(?<=\w)–(?=\w)",
+}
+"""Names to patterns; the first that matches at a place decides how it is read."""
+
+PATTERN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in FORMS.items()))

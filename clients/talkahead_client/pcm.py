@@ -25,7 +25,8 @@ class WavFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: wave.Wave_write | None = None
+        self._file: BinaryIO | None = None
+        self._wav: wave.Wave_write | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -36,16 +37,19 @@ class WavFile:
         self.close()
 
     def write(self, chunk: AudioChunk) -> None:
-        if self._file is None:
-            self._file = wave.open(str(self._path), "wb")  # noqa: SIM115
-            self._file.setnchannels(1)
-            self._file.setsampwidth(2)
-            self._file.setframerate(chunk.sample_rate_hz)
-        self._file.writeframes(to_s16le(chunk.audio))
+        if self._wav is None:
+            # Opened here, because `wave` complains once more about a file that it could not open.
+            self._file = self._path.open("wb")
+            self._wav = wave.Wave_write(self._file)
+            self._wav.setnchannels(1)
+            self._wav.setsampwidth(2)
+            self._wav.setframerate(chunk.sample_rate_hz)
+        self._wav.writeframes(to_s16le(chunk.audio))
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        for file in (self._wav, self._file):
+            if file is not None:
+                file.close()
 
 
 class RawPipe:

@@ -269,7 +269,9 @@ def _seconds(argument: str) -> float:
 
 
 def _boolean(argument: str) -> bool:
-    return {"true": True, "false": False}[argument.lower()]
+    if argument not in ("true", "false"):
+        raise ValueError(argument)
+    return argument == "true"
 
 
 # argparse names these in its messages.

@@ -1,0 +1,206 @@
+"""The command line, in this process where that is enough and in one of its own for signals and pipes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from fake_triton import RATE_HZ, SAMPLES, FakeStream, FakeTriton, chunk, speaks, stalls
+from talkahead_client.say import main
+
+
+def _say(triton: FakeTriton, *arguments: str) -> int:
+    return main(["--server", triton.address, *arguments])
+
+
+def _samples(path: Path) -> np.ndarray:  # type: ignore[type-arg]
+    with wave.open(str(path)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, RATE_HZ)
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2")
+
+
+def test_writes_a_wav_file_and_one_line(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hello.wav"
+    parameters = ("--temperature", "0.5", "--pin-draft", "false")
+    assert _say(triton, "Hello.", "-o", str(path), "--voice", "rms", *parameters) == 0
+    assert len(_samples(path)) == 3 * SAMPLES and _samples(path)[0] == 3277
+    out, err = capsys.readouterr()
+    assert err == "" and out.count("\n") == 1
+    assert "first chunk" in out and "audio 0.06 s" in out and out.endswith(f"3 chunks -> {path}\n")
+    request = triton.streams[0].request
+    assert triton.streams[0].text == "Hello." and request.raw_input_contents[1][4:] == b"rms"
+    assert set(request.parameters) == {"triton_enable_empty_final_response", "temperature", "pin_draft"}
+
+
+def test_json(triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "a.wav"), "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["text"] == "Hello." and figures["chunks"] == 3
+    assert {"first_chunk_ms", "first_audible_ms", "total_ms", "audio_s", "real_time_factor"} <= set(figures)
+
+
+def test_raw_samples_to_standard_output(triton: FakeTriton) -> None:
+    done = _run(triton, "-", "-o", "-", "--json", input_text="From a pipe.\n")
+    assert done.returncode == 0 and len(done.stdout) == 2 * 3 * SAMPLES
+    assert json.loads(done.stderr)["output"] == "standard output"
+    assert triton.streams[0].text == "From a pipe."
+
+
+def test_a_file_of_lines_in_parallel(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.script = lambda stream: speaks(len(stream.text))(stream)
+    text = tmp_path / "lines.txt"
+    text.write_text("a\n\nbb\n  ccc  \n")
+    assert _say(triton, "--file", str(text), "--jobs", "2", "-o", str(tmp_path / "o.wav"), "--progress") == 0
+    assert [len(_samples(tmp_path / f"o-000{number}.wav")) // SAMPLES for number in (1, 2, 3)] == [1, 2, 3]
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 3 and "s of audio" in err
+
+
+def test_voices(triton: FakeTriton, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _say(triton, "--voices") == 0
+    assert capsys.readouterr().out == "slt\nrms\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, 2),
+        (grpc.StatusCode.UNAVAILABLE, 3),
+        (grpc.StatusCode.CANCELLED, 5),
+        (grpc.StatusCode.INTERNAL, 1),
+    ],
+)
+def test_errors_have_exit_codes(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str], code: grpc.StatusCode, status: int
+) -> None:
+    triton.script = lambda stream: stream.fail(code, "because") or iter(())
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "none.wav"), "--json") == status
+    out, err = capsys.readouterr()
+    assert err == f"talkahead-say: {code.name}: because\n"
+    assert json.loads(out)["code"] == code.name
+    assert not (tmp_path / "none.wav").exists()
+
+
+def test_a_failed_line_does_not_stop_the_others(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def script(stream: FakeStream) -> Iterator[object]:
+        if stream.text == "bad":
+            stream.fail(grpc.StatusCode.INVALID_ARGUMENT, "TEXT")
+        yield from speaks(1)(stream)
+
+    triton.script = script
+    lines = tmp_path / "lines.txt"
+    lines.write_text("good\nbad\ngood\n")
+    assert _say(triton, "--file", str(lines), "--jobs", "1", "-o", str(tmp_path / "o.wav")) == 2
+    assert capsys.readouterr().out.count("-> ") == 2
+
+
+def test_a_deadline(triton: FakeTriton, tmp_path: Path) -> None:
+    triton.script = stalls(1)
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "o.wav"), "--deadline", "0.1") == 4
+    assert len(_samples(tmp_path / "o.wav")) == SAMPLES
+
+
+def test_wrong_usage(triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--jobs", "0"], ["--deadline", "nan"], ["--pin-draft", "maybe"], ["--temp", "1"]):
+        with pytest.raises(SystemExit) as caught:
+            _say(triton, "Hello.", *arguments)
+        assert caught.value.code == 2
+    assert _say(triton, "Hello.", "--jobs", "2", "-o", "-") == 2
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    assert _say(triton, "--file", str(binary)) == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    assert _say(triton, "--file", str(tmp_path / "missing")) == 1
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "no" / "folder.wav")) == 1
+    assert triton.streams[-1].over.wait(1)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_cancel_politely(triton: FakeTriton, tmp_path: Path, number: int, status: int) -> None:
+    triton.script = stalls(2)
+    command = _start(triton, "Hello.", "-o", str(tmp_path / "o.wav"))
+    _wait_for_stream(triton)
+    command.send_signal(number)
+    out, err = command.communicate(timeout=10)
+    assert (command.returncode, out, err) == (status, b"", b"")
+    assert triton.streams[0].over.wait(1) and not triton.streams[0].is_cut
+
+
+def test_an_interrupt_ends_all_jobs_politely(triton: FakeTriton, tmp_path: Path) -> None:
+    triton.script = stalls(1)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a\nb\nc\nd\n")
+    command = _start(triton, "--file", str(lines), "--jobs", "2", "-o", str(tmp_path / "o.wav"))
+    _wait_for_stream(triton, 2)
+    command.send_signal(signal.SIGINT)
+    out, _ = command.communicate(timeout=10)
+    assert (command.returncode, out, len(triton.streams)) == (130, b"", 2)
+    assert all(stream.over.wait(1) and not stream.is_cut for stream in triton.streams)
+
+
+def test_a_player_that_goes_away_cancels_politely(triton: FakeTriton) -> None:
+    def script(stream: FakeStream) -> Iterator[object]:
+        for index in range(1000):
+            yield chunk(index, samples=20_000)
+            if stream.cancelled.wait(0.002):
+                return
+
+    triton.script = script
+    command = _start(triton, "Hello.", "-o", "-")
+    assert command.stdout is not None and command.stderr is not None
+    command.stdout.read(1000)
+    command.stdout.close()
+    assert command.wait(10) == 141
+    assert command.stderr.read() == b""
+    command.stderr.close()
+    assert triton.streams[0].cancelled.is_set() and not triton.streams[0].is_cut
+
+
+def test_progress_needs_no_terminal(
+    triton: FakeTriton, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr("sys.stderr", screen)
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "o.wav"), "--progress") == 0
+    assert "\r0.06 s of audio" in screen.getvalue()
+
+
+def _start(triton: FakeTriton, *arguments: str, input_text: str | None = None) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "talkahead_client.say", "--server", triton.address, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    stdin = subprocess.PIPE if input_text is not None else subprocess.DEVNULL
+    return subprocess.Popen(
+        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+
+
+def _run(triton: FakeTriton, *arguments: str, input_text: str) -> subprocess.CompletedProcess[bytes]:
+    with _start(triton, *arguments, input_text=input_text) as command:
+        out, err = command.communicate(input_text.encode(), timeout=20)
+    return subprocess.CompletedProcess(command.args, command.returncode, out, err)
+
+
+def _wait_for_stream(triton: FakeTriton, count: int = 1) -> None:
+    for _ in range(2000):
+        if len(triton.streams) >= count:
+            time.sleep(0.1)
+            return
+        time.sleep(0.005)
+    raise AssertionError("the command sent no request")

@@ -57,7 +57,7 @@ class WindowPlan:
 
     @property
     def held_back(self) -> int:
-        """Frames kept until the end is known: the look-ahead, and at least one, so that no last window is empty."""
+        """Frames kept until the end is known: the look-ahead, but at least one for the last window."""
         return max(self.lookahead, 1)
 
     def frames_needed(self, start: int, chunk: int) -> int:

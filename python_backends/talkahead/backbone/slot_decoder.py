@@ -1,7 +1,7 @@
-"""The Llama decoder that serves: every stream owns a slot of one KV cache, and one forward scores all running slots.
+"""The Llama decoder that serves: streams own slots of one KV cache, one forward scores all running slots.
 
-Shapes: S running slots, N nodes of a tree, D hidden size, H query heads, G query heads per KV head (K of them),
-d head size, L positions looked at, P prompt rows, B prompts, V vocabulary.
+Shapes: S running slots, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
+d head size, P prompt rows, B prompts, T rows of all prompts together, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -64,7 +65,7 @@ class SlotDecoder:
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
-        dtype: float32, float64, or bfloat16, which keeps activations and KV in float32 and narrows the products.
+        dtype: float32, float64, or bfloat16, which narrows the products and keeps the rest in float32.
     """
 
     def __init__(
@@ -88,15 +89,16 @@ class SlotDecoder:
         self._heads = config.num_attention_heads
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
-        self._span = max_positions + max_nodes
         self._load(state)
-        self._kv = torch.zeros(
-            (config.num_hidden_layers, 2, num_slots, self._kv_heads, self._span, self._dim),
+        self.cache = SlotCache(
+            config.num_hidden_layers,
+            num_slots,
+            self._kv_heads,
+            max_positions + max_nodes,
+            self._dim,
             dtype=self.dtype,
             device=self.device,
         )
-        self._bind_views()
-        self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=self.device)
 
     @property
     def vocab_size(self) -> int:
@@ -109,10 +111,6 @@ class SlotDecoder:
     @property
     def eos(self) -> int:
         return self.config.eos_token_id
-
-    @property
-    def kv_bytes(self) -> int:
-        return self._kv.numel() * self._kv.element_size()
 
     # Weights
 
@@ -132,7 +130,7 @@ class SlotDecoder:
             math.sqrt(self.config.rms_norm_eps * self.hidden_size), dtype=self.dtype, device=self.device
         )
         angles = torch.outer(
-            torch.arange(self._span, dtype=torch.float64),
+            torch.arange(self.max_positions + self.max_nodes, dtype=torch.float64),
             self.config.rope_theta ** (-torch.arange(0, self._dim, 2, dtype=torch.float64) / self._dim),
         )
         rotations = torch.polar(torch.ones_like(angles), angles)
@@ -161,17 +159,6 @@ class SlotDecoder:
     def _stored(self, matrix: Tensor) -> Tensor:
         return matrix.t().contiguous().to(self._product_dtype)
 
-    def _bind_views(self) -> None:
-        layers = self.config.num_hidden_layers
-        rows = self.num_slots * self._kv_heads
-        by_row = self._kv.view(layers, 2, rows, self._span, self._dim)
-        self._keys = tuple(by_row[layer, 0] for layer in range(layers))  # [slots K, positions, d]
-        self._values = tuple(by_row[layer, 1] for layer in range(layers))
-        self._flat = tuple(self._kv[layer].view(-1, self._dim) for layer in range(layers))
-        # Where (key or value, head) of slot 0 starts in a layer's flat rows, [2 K].
-        starts = torch.arange(2)[:, None] * rows + torch.arange(self._kv_heads)
-        self._starts = (starts * self._span).flatten().to(self.device)
-
     # Building blocks
 
     def _product(self, x: Tensor, matrix: Tensor) -> Tensor:
@@ -189,9 +176,9 @@ class SlotDecoder:
         return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self._norm_leg)
 
     def _projected(self, x: Tensor, layer: _Layer, rotations: Tensor) -> Tensor:
-        """Rotated queries and keys, and values: [rows, H + 2 K, d] from x [rows, D], rotations [rows, 1, d / 2]."""
+        """Rotated queries and keys, then values, [T, H + 2 K, d]; x [T, D], rotations [T, 1, d / 2]."""
         qkv = self._product(self._normed(x), layer.qkv).view(-1, self._heads + 2 * self._kv_heads, self._dim)
-        turning = qkv[:, : self._heads + self._kv_heads].unflatten(-1, (-1, 2))
+        turning = qkv.view(*qkv.shape[:2], -1, 2)[:, : self._heads + self._kv_heads]
         torch.view_as_complex(turning).mul_(rotations)
         return qkv
 
@@ -211,32 +198,49 @@ class SlotDecoder:
     def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
         """Fill slots from position 0 and score what follows each prompt.
 
+        Padding changes nothing: only attention sees it, where no valid row looks right. Products run over the
+        valid rows alone, packed one after another.
+
         Args:
             slots: B different slots; what they held is gone.
-            prompts: [B, P, D] embeddings, row b valid up to lengths[b]. Padding changes nothing: no valid row looks
-                right, and no later step looks beyond a slot's length.
+            prompts: [B, P, D] embeddings, row b valid up to lengths[b].
 
         Returns:
             logits [B, 1, V] and hidden [B, 1, D] at each prompt's last row.
         """
-        batch, span, width = prompts.shape
-        x = prompts.to(self.device, self.dtype).reshape(-1, width)
-        rotations = self._rotations[:span].repeat(batch, 1)[:, None]
+        batch, span = prompts.shape[:2]
+        counts = torch.tensor(lengths, device=self.device)
         where = torch.tensor(slots, device=self.device)
-        kept = torch.tensor(lengths, device=self.device)
+        positions = torch.arange(span, device=self.device).repeat(batch, 1)
+        is_valid = positions < counts[:, None]
+        positions = positions[is_valid]  # [T]
+        packed = torch.nonzero(is_valid.flatten()).squeeze(1)  # where each of the T rows lies among the B P
+        written = self.cache.rows_at(where.repeat_interleave(counts), positions)
+        rotations = self._rotations[positions][:, None]
+        x = prompts.to(self.device, self.dtype).flatten(0, 1)[packed]
+        padded = x.new_zeros(batch * span, self._heads + 2 * self._kv_heads, self._dim)
         for index, layer in enumerate(self._layers):
-            qkv = self._projected(x, layer, rotations).view(batch, span, -1, self._dim).transpose(1, 2)
-            queries, keys, values = qkv.split([self._heads, self._kv_heads, self._kv_heads], dim=1)
-            self._kv[index, 0, where, :, :span] = keys
-            self._kv[index, 1, where, :, :span] = values
-            attended = functional.scaled_dot_product_attention(
-                queries, keys, values, is_causal=True, scale=1.0, enable_gqa=self._heads != self._kv_heads
-            )
-            x = self._fed_forward(x, attended.transpose(1, 2).reshape(batch * span, -1), layer)
-        self.lengths[where] = kept
-        last = x.view(batch, span, width)[torch.arange(batch, device=self.device), kept - 1]
-        logits, hidden = self._read_out(last)
+            qkv = self._projected(x, layer, rotations)
+            self.cache.write(index, written, qkv[:, self._heads :])
+            padded.index_copy_(0, packed, qkv)
+            x = self._fed_forward(x, self._attended_causally(padded, batch)[packed], layer)
+        self.cache.lengths[where] = counts
+        logits, hidden = self._read_out(x[counts.cumsum(0) - 1])
         return Scored(logits[:, None], hidden[:, None])
+
+    def _attended_causally(self, qkv: Tensor, batch: int) -> Tensor:
+        """[B P, H + 2 K, d] to [B P, H d]: each row sees itself and what lies left of it."""
+        heads, kv_heads = self._heads, self._kv_heads
+        by_head = qkv.view(batch, -1, heads + 2 * kv_heads, self._dim).transpose(1, 2)
+        attended = functional.scaled_dot_product_attention(
+            by_head[:, :heads],
+            by_head[:, heads : heads + kv_heads],
+            by_head[:, heads + kv_heads :],
+            is_causal=True,
+            scale=1.0,
+            enable_gqa=heads != kv_heads,
+        )
+        return attended.transpose(1, 2).reshape(len(qkv), -1)
 
     # Step
 
@@ -247,45 +251,37 @@ class SlotDecoder:
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
         count, nodes = tree.num_rows, tree.num_nodes
-        lengths = self.lengths[rows]
+        lengths = self.cache.lengths[rows]
+        slots = torch.arange(rows.start, rows.stop, device=self.device)
+        positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
+        if nodes > 1:
+            slots = slots.repeat_interleave(nodes)
+            positions = self._behind(lengths, torch.tensor(tree.shape.depths))
+            behind = self._behind(lengths, torch.arange(nodes))
         x = self._embeddings[tree.tokens[:, :, 0].flatten()]
-        rotations = self._rotations[self._positions(lengths, tree.shape)][:, None]
-        written = self._written_rows(lengths, rows, nodes)
+        rotations = self._rotations[positions][:, None]
+        written = self.cache.rows_at(slots, behind)
         span = self._extent(rows, nodes)
         bias = self._bias(lengths, tree.shape, span)
-        kv_rows = slice(rows.start * self._kv_heads, rows.stop * self._kv_heads)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
-            self._flat[index].index_copy_(0, written, qkv[:, self._heads :].reshape(-1, self._dim))
-            attended = self._attended(
-                self._grouped(qkv[:, : self._heads], count, nodes),
-                self._keys[index][kv_rows, :span],
-                self._values[index][kv_rows, :span],
-                bias,
-            )
+            self.cache.write(index, written, qkv[:, self._heads :])
+            queries = self._grouped(qkv[:, : self._heads], count, nodes)
+            attended = self._attended(queries, *self.cache.read(index, rows, span), bias)
             x = self._fed_forward(x, self._ungrouped(attended, count, nodes), layer)
         logits, hidden = self._read_out(x)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
-    def _positions(self, lengths: Tensor, shape: TreeShape) -> Tensor:
-        if shape.is_root_alone:
-            return lengths
-        return (lengths[:, None] + torch.tensor(shape.depths, device=self.device)).flatten()
-
-    def _written_rows(self, lengths: Tensor, rows: slice, nodes: int) -> Tensor:
-        """Rows of a layer's flat cache that the nodes' keys and values go to, [S N 2 K]."""
-        slots = torch.arange(rows.start, rows.stop, device=self.device)
-        base = slots * (self._kv_heads * self._span) + lengths
-        if nodes > 1:
-            base = (base[:, None] + torch.arange(nodes, device=self.device)).flatten()
-        return (base[:, None] + self._starts).flatten()
+    def _behind(self, lengths: Tensor, offsets: Tensor) -> Tensor:
+        """[S N], each slot's length plus each of N offsets."""
+        return (lengths[:, None] + offsets.to(self.device)).flatten()
 
     def _extent(self, rows: slice, nodes: int) -> int:
         """Positions that attention looks at: exact for one row, else the longest rounded up."""
-        longest = int(self.lengths[rows].max()) + nodes
+        longest = int(self.cache.lengths[rows].max()) + nodes
         if rows.stop - rows.start == 1:
             return longest
-        return min(-(-longest // _EXTENT_STEP) * _EXTENT_STEP, self._span)
+        return min(-(-longest // _EXTENT_STEP) * _EXTENT_STEP, self.cache.num_positions)
 
     def _bias(self, lengths: Tensor, shape: TreeShape, span: int) -> Tensor | None:
         """Additive mask [S K, G N, span], or None when one row sees exactly its own past."""
@@ -294,16 +290,17 @@ class SlotDecoder:
             return None
         beyond = torch.arange(span, device=self.device) - lengths[:, None]  # [S, span], 0 at node 0
         if nodes == 1:
-            hidden = (beyond > 0)[:, None]
+            unseen = (beyond > 0)[:, None]  # [S, N, span]
         else:
-            past_nodes_rest = functional.pad(~shape.ancestors.to(self.device), (1, 0), value=False)
-            past_nodes_rest = functional.pad(past_nodes_rest, (0, 1), value=True)
-            hidden = past_nodes_rest[:, beyond.clamp(-1, nodes) + 1].transpose(0, 1)  # [S, N, span]
-        bias = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device).masked_fill_(hidden, -torch.inf)
+            # What a node does not see: nothing of the past, all nodes but its ancestors, everything behind.
+            columns = functional.pad(~shape.ancestors.to(self.device), (1, 1))
+            columns[:, -1] = True
+            unseen = columns[:, beyond.clamp(-1, nodes) + 1].transpose(0, 1)
+        bias = torch.zeros(unseen.shape, dtype=self.dtype, device=self.device)
+        bias = bias.masked_fill_(unseen, -torch.inf).repeat_interleave(self._kv_heads, dim=0)
         if nodes == 1:
-            return bias.repeat_interleave(self._kv_heads, dim=0)
-        groups = self._heads // self._kv_heads
-        return bias.repeat_interleave(self._kv_heads, dim=0).repeat(1, groups, 1)
+            return bias
+        return bias.repeat(1, self._heads // self._kv_heads, 1)
 
     def _grouped(self, queries: Tensor, count: int, nodes: int) -> Tensor:
         """[S N, H, d] to [S K, G N, d]: the queries that share a KV head are one batch entry."""
@@ -332,39 +329,20 @@ class SlotDecoder:
     def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
         if not shape.is_chain:
-            self._compact(accepted, rows)
-        self.lengths[rows] += accepted.counts
+            self.cache.compact(accepted, rows)
+        self.cache.lengths[rows] += accepted.counts
 
-    def _compact(self, accepted: Accepted, rows: slice) -> None:
-        steps = torch.arange(accepted.path.shape[1], device=self.device)
-        valid = steps < accepted.counts[:, None]
-        source = torch.where(valid, accepted.path, steps) + self.lengths[rows, None]  # [S, M]
-        target = (steps + self.lengths[rows, None])[None, None, :, None, :, None]
-        target = target.expand(*self._kv.shape[:2], len(source), self._kv_heads, -1, self._dim)
-        held = self._kv[:, :, rows]
-        kept = held.gather(4, source[None, None, :, None, :, None].expand(target.shape))
-        held.scatter_(4, target, kept)
+    # Slots
 
-    # Rows
-
-    @torch.inference_mode()
     def move(self, source: int, target: int) -> None:
         """Slot `target` takes over what `source` holds."""
-        length = int(self.lengths[source])
-        self._kv[:, :, target, :, :length] = self._kv[:, :, source, :, :length]
-        self.lengths[target] = length
-        self.lengths[source] = 0
+        self.cache.move(source, target)
 
-    @torch.inference_mode()
     def swap(self, first: int, second: int) -> None:
-        length = int(self.lengths[[first, second]].max())
-        held = self._kv[:, :, first, :, :length].clone()
-        self._kv[:, :, first, :, :length] = self._kv[:, :, second, :, :length]
-        self._kv[:, :, second, :, :length] = held
-        self.lengths[[first, second]] = self.lengths[[second, first]]
+        self.cache.swap(first, second)
 
     def release(self, slot: int) -> None:
-        self.lengths[slot] = 0
+        self.cache.release(slot)
 
 
 class _Reader(Protocol):

@@ -1,7 +1,7 @@
 """Datagrams between the Python models of one server: windows done, cancels, load.
 
-The models are sibling processes, so they meet in a folder named after their parent. A talker binds a Unix datagram
-socket named by a random address, which every window carries to the vocoder.
+The models are sibling processes, so they meet in a folder named after their parent. A talker binds a Unix
+datagram socket named by a random address, which every window carries to the vocoder.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Listener(Protocol):
 
 
 class AcknowledgementReceiver:
-    """The talker's socket and the thread that reads it. It is bound first, because the engine wants its address."""
+    """The talker's socket, bound at once (the engine wants its address), and the thread that reads it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or rendezvous_folder()

@@ -1,7 +1,6 @@
 """One step of all running rows: propose, score, accept, commit, observe; one copy back to the host.
 
-The step is one object so that a CUDA graph per (rows, nodes) can take its place: nothing between `propose` and the
-copy back depends on values read by the host.
+The step is one object so that a CUDA graph per (rows, nodes) can take its place.
 
 Shapes: R slots, S running rows, M accepted nodes at most, C codebooks, F frames of a segment at most.
 """
@@ -69,7 +68,7 @@ class DecodeStep:
 
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
-        """Prefill all of them together and draw each one's first token, int64 [len(admissions)]: never EOS."""
+        """Prefill all of them together and draw each one's first token, int64 [B]: never EOS."""
         slots = [admission.slot for admission in admissions]
         lengths = [len(admission.prompt) for admission in admissions]
         prompts = torch.nn.utils.rnn.pad_sequence([one.prompt for one in admissions], batch_first=True)
@@ -141,7 +140,7 @@ class DecodeStep:
         )
 
     def _remember(self, rows: slice, tokens: Tensor) -> None:
-        """Write what was drawn behind each row's frames; what lies beyond a row's count is overwritten later."""
+        """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
         if self._verifier.history_frames == 0:
             return
         behind = self._positions[rows, None] + 1 + torch.arange(tokens.shape[1], device=tokens.device)

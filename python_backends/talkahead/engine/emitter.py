@@ -3,61 +3,76 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
 from talkahead.engine.requests import Outlet, Window
 from talkahead.errors import TalkaheadError
 
-_Job = Callable[[], None]
+Job = Callable[[], None]
 
 
 class Channel:
-    """The loop's end of one outlet: calls are queued; it ends once, and a broken outlet is told so at most once."""
+    """The loop's end of one outlet. Calls are queued; whatever happens, the outlet is ended once.
 
-    def __init__(self, outlet: Outlet, post: Callable[[_Job], None], on_broken: Callable[[Exception], None]) -> None:
+    Args:
+        post: runs a job on the emitter's thread.
+        on_broken: called there, once, when the outlet has raised.
+    """
+
+    def __init__(
+        self, outlet: Outlet, post: Callable[[Job], None], on_broken: Callable[[Channel], None]
+    ) -> None:
         self._outlet = outlet
         self._post = post
         self._on_broken = on_broken
-        self._broken = False
+        self._is_broken = False
         self.is_open = True
 
     def send(self, window: Window) -> None:
         assert self.is_open, "a window after the end"
-        self._post(lambda: self._attempt(lambda: self._outlet.send(window)))
+        self._post(lambda: self._send(window))
 
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self._post(lambda: self._attempt(self._outlet.close, is_end=True))
+            self._post(lambda: self._attempt(self._outlet.close))
 
     def fail(self, error: TalkaheadError) -> None:
         if self.is_open:
             self.is_open = False
-            self._post(lambda: self._attempt(lambda: self._outlet.fail(error), is_end=True))
+            self._post(lambda: self._attempt(lambda: self._outlet.fail(error)))
 
-    def _attempt(self, call: _Job, is_end: bool = False) -> None:
-        if self._broken and not is_end:
-            return
+    def _send(self, window: Window) -> None:
+        if not self._is_broken:
+            self._attempt(lambda: self._outlet.send(window))
+
+    def _attempt(self, call: Job) -> None:
         try:
             call()
-        except Exception as error:
-            # The other side is gone: the loop ends the stream; nobody is left to tell.
-            if not self._broken:
-                self._broken = True
-                self._on_broken(error)
+        except Exception:
+            # The other side is gone: the loop frees the stream, and nobody is left to tell the reason to.
+            if not self._is_broken:
+                self._is_broken = True
+                self._on_broken(self)
 
 
 class Emitter:
-    """Runs queued jobs in order on one thread."""
+    """Runs queued jobs in order on one thread.
 
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+    Args:
+        observe: told how long each job took, in seconds, its wait in the queue included.
+    """
+
+    def __init__(self, observe: Callable[[float], None]) -> None:
+        self._observe = observe
+        self._jobs: SimpleQueue[tuple[Job, float] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="talker-emitter", daemon=True)
         self._thread.start()
 
-    def post(self, job: _Job) -> None:
-        self._jobs.put(job)
+    def post(self, job: Job) -> None:
+        self._jobs.put((job, time.monotonic()))
 
     def close(self) -> None:
         """Finish what is queued, then stop."""
@@ -65,5 +80,7 @@ class Emitter:
         self._thread.join()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (queued := self._jobs.get()) is not None:
+            job, posted_at = queued
             job()
+            self._observe(time.monotonic() - posted_at)

@@ -12,17 +12,17 @@ class EngineConfig:
     Args:
         context_frames, lookahead_frames: what the codec needs around a window's new frames.
         frames_per_s: the codec's frame rate.
-        max_step_rows: streams decoded in one step (0: every slot); with more, the earliest deadlines go first.
+        max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
         max_windows_per_stream, max_windows: windows sent and not acknowledged, of one stream and of all.
         first_chunk_limit_s: a newcomer's deadline after its arrival, at urgency 2 (1: twice, 3: half).
         max_lead_s: a stream with more acknowledged audio in hand than this is parked while others wait
             for their first window.
         idle_timeout_s: a stream whose windows stay unacknowledged this long has lost its client.
-        vanished_after: so many later windows of others acknowledged, and a client that acknowledges nothing is gone.
-        vanished_grace_s: but a window is at least this old before that counts.
-        settle_s: pause between the last acknowledgement and an error response. The vocoder acknowledges when it has
-            answered, Triton forwards the answer a moment later, and an error that overtakes it leaks the request.
+        vanished_after: so many later windows of others acknowledged, and its own not: the client has left.
+        vanished_grace_s: but its window is at least this old before that counts.
+        settle_s: pause between the last acknowledgement and an error response. The vocoder acknowledges when
+            it has answered; Triton forwards the answer a moment later, and an error must not overtake it.
         segment_timeout_s: wait for a stream's next segment, from the frontend.
     """
 

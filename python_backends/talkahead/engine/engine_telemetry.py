@@ -8,10 +8,14 @@ from talkahead.types import StopReason
 
 
 class EngineTelemetry(Protocol):
-    """Called on the loop's thread: must return at once."""
+    """Called on the loop's thread (stage "emit": the emitter's): must return at once."""
 
     def stage(self, name: str, seconds: float) -> None:
-        """One passage of a stage: queue (arrival to slot), prefill, step, first_window (arrival to sending)."""
+        """One passage of a stage.
+
+        queue: arrival to slot; prefill; step; first_window: arrival to the first window's leaving; emit: from
+        there to the return of the outlet's `send`.
+        """
 
     def pool(self, active: int, queued: int, open_streams: int) -> None:
         """The gauges, whenever one has changed."""

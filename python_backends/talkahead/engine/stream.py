@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -33,7 +34,7 @@ class Speech:
     channel: Channel
     start: int = 0
     """Frames already sent in windows."""
-    is_admitted: bool = False
+    slot: int | None = None
 
     @property
     def index(self) -> int:
@@ -53,9 +54,25 @@ class SentWindow:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Totals:
+    """Target steps, tokens drafted, drafted tokens accepted."""
+
+    target_steps: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.target_steps + other.target_steps,
+            self.drafted + other.drafted,
+            self.accepted + other.accepted,
+        )
+
+
 @dataclass(eq=False)
 class Stream:
-    """State of one stream; only the loop touches it. Times are of the loop's clock, in seconds."""
+    """State of one stream; only the loop's thread touches it. Times are of the loop's clock, in seconds."""
 
     id: int
     generation: int
@@ -66,36 +83,41 @@ class Stream:
     deadline: float
     """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
     phase: Phase = Phase.SPEAKING
+
     speeches: dict[int, Speech] = field(default_factory=dict)
     """Segments that have arrived and are not done, by index."""
+    current: int = 0
+    """Index of the segment being spoken."""
     num_arrived: int = 0
     num_segments: int | None = None
     """Known once the last one has arrived."""
-    current: int = 0
-    """Index of the segment being spoken."""
+    waiting_since: float = 0.0
+    """When a segment that has not arrived was first missed."""
+    first_slot_at: float | None = None
+
     chunk: int = 0
     frames_sent: int = 0
+    spoken_chars: int = 0
+    totals: Totals = field(default_factory=Totals)
+    """Of the segments that are done."""
+    was_cut_short: bool = False
+    """A segment ended because its slot was full."""
+    reason: StopReason = StopReason.RUNNING
+
+    is_blocked: bool = False
+    """A window is ready, and too many are in flight."""
     has_played: bool = False
     """Its listener has audio: the deadline is about play-out from here on."""
-    totals: tuple[int, int, int] = (0, 0, 0)
-    """Target steps, drafted and accepted tokens of the segments that are done."""
-    spoken_chars: int = 0
-    hit_length: bool = False
-    reason: StopReason = StopReason.RUNNING
-    is_blocked: bool = False
-    """A window is ready and too many are in flight."""
     in_flight: OrderedDict[int, SentWindow] = field(default_factory=OrderedDict)
     """By chunk, oldest first."""
     progress_at: float = 0.0
-    """When the vocoder was last seen to work on windows before our oldest."""
+    """When the vocoder was last seen at work on windows before our oldest."""
     overtaken: int = 0
     """Later windows of others acknowledged while our oldest was not."""
-    waiting_since: float = 0.0
-    """When the segment that it needs next was first missed."""
-    first_slot_at: float | None = None
+
     error: TalkaheadError | None = None
     settled_at: float | None = None
-    """When a failing stream had nothing more in flight."""
+    """When the error of a failing stream may go out."""
 
     @property
     def speech(self) -> Speech | None:
@@ -103,19 +125,32 @@ class Stream:
         return self.speeches.get(self.current)
 
     @property
-    def is_complete(self) -> bool:
-        """Every segment has arrived."""
+    def has_all_segments(self) -> bool:
         return self.num_segments is not None and self.num_arrived >= self.num_segments
 
     @property
+    def is_speaking(self) -> bool:
+        return self.phase is Phase.SPEAKING
+
+    @property
     def is_newcomer(self) -> bool:
+        """It still owes its first window."""
         return self.chunk == 0
 
     @property
     def oldest(self) -> SentWindow | None:
         return next(iter(self.in_flight.values()), None)
 
-    def played_until(self, seconds: float, now: float) -> None:
-        """`seconds` more audio reached the listener, who had run dry or still has some."""
+    def others(self, speech: Speech | None) -> Iterator[Speech]:
+        """The segments at hand but this one."""
+        return (one for one in list(self.speeches.values()) if one is not speech)
+
+    def count_arrival(self, request: SegmentRequest) -> None:
+        self.num_arrived += 1
+        if request.header.last:
+            self.num_segments = request.header.segment + 1
+
+    def hear(self, seconds: float, now: float) -> None:
+        """`seconds` more audio reached the listener, who still has some or had run dry."""
         self.deadline = (max(self.deadline, now) if self.has_played else now) + seconds
         self.has_played = True

@@ -7,12 +7,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.engine.acknowledgements import LoadReport, WindowDone
 from talkahead.engine.decode_step import DecodeStep
-from talkahead.engine.emitter import Emitter
+from talkahead.engine.emitter import Channel, Emitter
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
 from talkahead.engine.requests import SegmentRequest
@@ -20,7 +21,31 @@ from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.registry import DRAFTERS, VERIFIERS
 
-_Event = Callable[[], None]
+
+@dataclass(frozen=True)
+class _Submission:
+    request: SegmentRequest
+    channel: Channel
+
+
+@dataclass(frozen=True)
+class _Cancel:
+    stream: int | None
+    request_id: str | None
+    ended: Future[int] = field(default_factory=Future)
+
+
+@dataclass(frozen=True)
+class _Loss:
+    channel: Channel
+
+
+@dataclass(frozen=True)
+class _LookAtClock:
+    pass
+
+
+_Event = _Submission | _Cancel | WindowDone | _Loss | _LookAtClock
 
 
 class TalkerEngine:
@@ -42,18 +67,18 @@ class TalkerEngine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._events: deque[_Event] = deque()
-        self._wake = threading.Condition()
-        self._closing = False
-        self._failure: TalkaheadError | None = None
-        self._emitter = Emitter()
+        self._door = threading.Condition()
+        self._end: TalkaheadError | None = None
+        """Why nothing is taken in any more."""
+        self._has_failed = False
+        telemetry = telemetry or NoTelemetry()
+        self._emitter = Emitter(partial(telemetry.stage, "emit"))
         self._loop = TalkerLoop(
             backbone,
             DecodeStep(backbone, DRAFTERS["none"](), VERIFIERS["match"]()),
             config,
-            post=self._emitter.post,
-            on_broken=lambda generation, error: self._post(lambda: self._loop.broken(generation, error)),
             clock=clock,
-            telemetry=telemetry or NoTelemetry(),
+            telemetry=telemetry,
             address=address,
         )
         self._thread = threading.Thread(target=self._run, name="talker-loop", daemon=True)
@@ -62,90 +87,97 @@ class TalkerEngine:
     @property
     def is_healthy(self) -> bool:
         """False once the loop has died; every request is then refused."""
-        return self._failure is None
+        return not self._has_failed
 
     def submit(self, segment: SegmentRequest) -> None:
         """Speak a segment. Whatever becomes of it is told to its outlet, also a refusal."""
-        self._post(lambda: self._loop.submit(segment), otherwise=lambda: self._refuse(segment))
+        channel = Channel(segment.outlet, self._emitter.post, lambda channel: self._post(_Loss(channel)))
+        self._post(_Submission(segment, channel))
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         """End a stream, or all streams of a request id; returns how many."""
-        ended: Future[int] = Future()
-        self._post(
-            lambda: ended.set_result(self._loop.cancel(stream, request_id)),
-            otherwise=lambda: ended.set_result(0),
-        )
-        return ended.result()
+        cancel = _Cancel(stream, request_id)
+        self._post(cancel)
+        return cancel.ended.result()
 
     def acknowledge(self, done: WindowDone) -> None:
         """A window has become audio, or failed to."""
-        self._post(lambda: self._loop.acknowledge(done))
+        self._post(done)
 
     def load(self) -> LoadReport:
-        return replace(self._loop.load(), healthy=self.is_healthy)
+        return replace(self._loop.load, healthy=self.is_healthy)
 
-    def wake(self) -> None:
-        """Look at the clock again (for a clock that does not run by itself)."""
-        self._post(lambda: None)
+    def look_at_clock(self) -> None:
+        """For a clock that jumps."""
+        self._post(_LookAtClock())
 
     def close(self) -> None:
         """End every stream with an error, then stop both threads."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._shut(TalkaheadError("the server is shutting down", Code.UNAVAILABLE))
         self._thread.join()
         self._emitter.close()
 
-    def _post(self, event: _Event, otherwise: _Event | None = None) -> None:
-        with self._wake:
-            if not self._closing and self._failure is None:
+    def _post(self, event: _Event) -> None:
+        with self._door:
+            end = self._end
+            if end is None:
                 self._events.append(event)
-                self._wake.notify()
-                return
-        if otherwise is not None:
-            otherwise()
+                self._door.notify()
+        if end is not None:
+            _refuse(event, end)
 
-    def _refuse(self, segment: SegmentRequest) -> None:
-        reason = self._failure or _shutting_down()
-        self._emitter.post(lambda: segment.outlet.fail(reason))
+    def _shut(self, end: TalkaheadError) -> None:
+        with self._door:
+            self._end = self._end or end
+            self._door.notify()
+
+    # The loop's thread
 
     def _run(self) -> None:
         try:
             wait_s = 0.0
-            while self._take_events(wait_s):
+            while self._handle_events(wait_s):
                 wait_s = self._loop.turn()
-            self._end(_shutting_down())
         except Exception as error:
-            failure = TalkaheadError(f"the talker's loop failed: {type(error).__name__}: {error}", Code.INTERNAL)
-            failure.__cause__ = error
-            self._end(failure, is_failure=True)
+            self._has_failed = True
+            self._shut(TalkaheadError(f"the talker's loop failed: {type(error).__name__}: {error}"))
+        assert self._end is not None
+        self._loop.fail_all(self._end)
+        for event in self._events:
+            _refuse(event, self._end)
 
-    def _take_events(self, wait_s: float) -> bool:
-        """Handle what has come in, waiting for it at most `wait_s`; False when the engine is to stop."""
-        if wait_s > 0 or self._events or self._closing:
-            with self._wake:
-                if not self._events and not self._closing:
-                    self._wake.wait(min(wait_s, threading.TIMEOUT_MAX))
-                if self._closing:
-                    return False
-                events = list(self._events)
-                self._events.clear()
-            for event in events:
-                event()
-        return True
+    def _handle_events(self, wait_s: float) -> bool:
+        """Handle what has come in, after a wait of at most `wait_s`; False when it is time to stop."""
+        if wait_s > 0:
+            with self._door:
+                if not self._events and self._end is None:
+                    self._door.wait(min(wait_s, threading.TIMEOUT_MAX))
+        while self._events and self._end is None:
+            self._handle(self._events[0])
+            # Taken out only now: if handling it has failed, it is refused at the end.
+            self._events.popleft()
+        return self._end is None
 
-    def _end(self, error: TalkaheadError, is_failure: bool = False) -> None:
-        """Nothing may be left hanging: what is open, and what came in meanwhile, ends with the error."""
-        with self._wake:
-            self._closing = True
-            if is_failure:
-                self._failure = error
-            events = list(self._events)
-            self._events.clear()
-        for event in events:
-            event()
-        self._loop.fail_all(error)
+    def _handle(self, event: _Event) -> None:
+        match event:
+            case _Submission(request, channel):
+                self._loop.submit(request, channel)
+            case WindowDone():
+                self._loop.acknowledge(event)
+            case _Cancel(stream, request_id, ended):
+                ended.set_result(self._loop.cancel(stream, request_id))
+            case _Loss(channel):
+                self._loop.lose(channel)
+            case _LookAtClock():
+                self._loop.look_at_clock()
 
 
-def _shutting_down() -> TalkaheadError:
-    return TalkaheadError("the server is shutting down", Code.UNAVAILABLE)
+def _refuse(event: _Event, end: TalkaheadError) -> None:
+    """Nobody may be left hanging: what came too late ends with the reason."""
+    match event:
+        case _Submission(_, channel):
+            channel.fail(end)
+        case _Cancel(_, _, ended) if not ended.done():
+            ended.set_result(0)
+        case _:
+            pass

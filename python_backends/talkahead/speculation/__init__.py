@@ -1,1 +1,1 @@
-"""Drafting ahead and verifying: token trees, drafters, verifiers and their keyed draws. Pure tensors, no weights."""
+"""Drafting ahead and verifying: token trees, drafters, verifiers, keyed draws. Pure tensors, no weights."""

@@ -71,7 +71,7 @@ class Accepted:
 
 
 class Drafter(Protocol):
-    """Guesses what follows the root. One with a KV of its own follows admission, release and moves of rows."""
+    """Guesses what follows the root. One with a KV of its own follows admissions and moves of rows."""
 
     def propose(self, context: Context) -> TokenTree: ...
 

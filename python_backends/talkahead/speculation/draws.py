@@ -1,7 +1,7 @@
 """Counter-based random numbers: a draw depends on its key alone, never on the batch, the load or the order.
 
-A key is (seed, segment, position, purpose); an index below it is a vocabulary entry or a trial. All arithmetic is
-int64 that wraps, so it is the same on every device. Shapes: B rows, K indices.
+A key is (seed, segment, position, purpose); an index below it is a vocabulary entry or a trial. It is int64
+arithmetic that wraps, the same on every device. Shapes: B rows, K indices.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from talkahead.speculation.token_tree import TokenTree
 
 
 class MatchVerifier:
-    """One draw from q per node, keyed by its position; the child equal to it is followed, else it is the next root.
+    """One draw from q per node, keyed by position: the child equal to it is followed, or it is the next root.
 
     The tokens are those of plain decoding with that seed, whatever the tree. One codebook (C = 1).
     """

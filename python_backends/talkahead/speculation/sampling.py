@@ -50,7 +50,7 @@ class Candidates:
 
     Args:
         tokens: int64 [R, K].
-        log_probs: float64 [R, K], -inf outside the support; not renormalised, which a Gumbel draw does not need.
+        log_probs: float64 [R, K], -inf outside the support; up to a constant per row, which changes no draw.
     """
 
     tokens: Tensor
@@ -60,7 +60,7 @@ class Candidates:
 def candidates(logits: Tensor, settings: SamplingSettings, width: int = NARROW) -> Candidates:
     """Apply temperature, then top-k, then top-p (of what top-k left), as transformers does.
 
-    The result does not depend on `width`: when some row's support reaches beyond it, all rows are looked at whole.
+    `width` changes no result: when a row's support reaches beyond it, all rows are looked at whole.
     """
     vocabulary = int(logits.shape[-1])
     width = min(width, vocabulary)

@@ -66,18 +66,20 @@ def _prepare(codec_folder: Path, work: tuple[int, list[Entry]]) -> list[_Row]:
     codec, frontend = Codec.load(codec_folder), TextFrontend()
     first, entries = work
     rows = []
+    by_length = sorted(range(len(entries)), key=lambda place: entries[place].samples)
     for start in range(0, len(entries), _CHUNK):
-        chunk = entries[start : start + _CHUNK]
-        with torch.inference_mode():
-            codes = encode(codec, [entry.audio() for entry in chunk])
-        for place, (entry, frames) in enumerate(zip(chunk, codes, strict=True)):
+        places = by_length[start : start + _CHUNK]
+        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+            codes = encode(codec, [entries[place].audio() for place in places])
+        for place, frames in zip(places, codes, strict=True):
+            entry = entries[place]
             segments = frontend.segments(entry.words)
             if len(segments) != 1:
                 continue
             symbols = segments[0].symbols
             names = [SYMBOLS[index] for index in symbols[:, 0]]
             spoken = frame_symbols(names, entry.phones, len(frames))
-            rows.append(_Row(symbols.astype(np.int16), frames, spoken, first + start + place))
+            rows.append(_Row(symbols.astype(np.int16), frames, spoken, first + place))
     return rows
 
 

@@ -1,10 +1,11 @@
 """Writes the frontend's lexicon: the words of gruut's English lexicon as the teacher, flite, pronounces them.
 
-`python -m training.export_lexicon` needs Debian's libflite1 and the package gruut-lang-en; its output is committed.
+`python -m training.export_lexicon` needs Debian's libflite1 and the package gruut-lang-en.
+Its output is committed.
 
-Where flite's own dictionary has a word, or its letter-to-sound rules agree with gruut but for reduced vowels, flite's
-phonemes are kept, because they are what the talker hears in training. Elsewhere gruut's are kept: those are the words
-that flite gets wrong.
+Where flite's own dictionary has a word, or its letter-to-sound rules agree with gruut but for reduced vowels,
+flite's phonemes are kept, because they are what the talker hears in training. Elsewhere gruut's are kept: those
+are the words that flite gets wrong.
 """
 
 from __future__ import annotations
@@ -25,14 +26,25 @@ from talkahead.text.word_list import FUNCTION_WORDS
 Phonemes = tuple[str, ...]
 
 HEADER = (
-    "# Words, phonemes, phonemes as a verb where these differ. From the CMU Pronouncing Dictionary",
-    "# (Copyright Carnegie Mellon University, BSD-2-Clause) by way of gruut-lang-en 2.0.1 (MIT) and flite 2.2 (BSD-like).",
+    "# Words, phonemes, phonemes as a verb where these differ.",
+    "# From the CMU Pronouncing Dictionary (Copyright Carnegie Mellon University, BSD-2-Clause) by way of",
+    "# gruut-lang-en 2.0.1 (MIT) and flite 2.2 (BSD-like).",
 )
 REDUCED = re.compile(r"(AA|AE|AH|AO|EH|IH|IY|OW|UH|UW)0")
 EQUIVALENT = (
-    ("AO", "AA"), ("ER", "@ R"), ("@ R R", "@ R"), ("Y UW", "UW"), ("Y @", "@"), ("NG K", "N K"), ("NG G", "N G"),
-)  # fmt: skip
-NOT_VERBS = frozenset({"does", "do", "dos", "de", "were", "won", "lead", "re", "nemo", "maas", "thou", "number"})
+    ("AO", "AA"),
+    ("ER", "@ R"),
+    ("@ R R", "@ R"),
+    ("Y UW", "UW"),
+    ("Y @", "@"),
+    ("NG K", "N K"),
+    ("NG G", "N G"),
+)
+OVERRIDES = {"o'clock": "AH0 K L AA1 K", "covid": "K OW1 V IH0 D"}
+"""Words that flite says well and gruut does not, or that neither has."""
+NOT_VERBS = frozenset(
+    {"does", "do", "dos", "de", "were", "won", "lead", "re", "nemo", "maas", "thou", "number"}
+)
 """Words whose roles in gruut tell other things apart than noun and verb."""
 PAST_TENSES = frozenset({"read", "misread"})
 """Written as the verb; said so only where the sentence asks for its base form."""
@@ -95,14 +107,19 @@ def gruut_words() -> dict[str, dict[str, list[Phonemes]]]:
     """Words to role ("VB", "NN", "" ...) to pronunciations, in gruut's order of preference."""
     words: dict[str, dict[str, list[Phonemes]]] = {}
     with as_file(files("gruut_lang_en") / "lexicon.db") as path, closing(sqlite3.connect(path)) as database:
-        rows: Iterable[Sequence[str]] = database.execute("SELECT word, role, phonemes FROM word_phonemes ORDER BY id")
+        rows: Iterable[Sequence[str]] = database.execute(
+            "SELECT word, role, phonemes FROM word_phonemes ORDER BY id"
+        )
         for word, role, phonemes in rows:
             spelled = tuple(arpabet(ipa) for ipa in phonemes.split())
             words.setdefault(word, {}).setdefault(role.removeprefix("gruut:"), []).append(spelled)
+    words |= {word: {} for word in OVERRIDES}
     return {word: roles for word, roles in words.items() if re.fullmatch(r"[a-z][a-z']*", word)}
 
 
-def as_teacher(flite: Flite, word: str, reference: Sequence[Phonemes], part_of_speech: str | None) -> Phonemes:
+def as_teacher(
+    flite: Flite, word: str, reference: Sequence[Phonemes], part_of_speech: str | None
+) -> Phonemes:
     """The teacher's phonemes of a word where they can be trusted, else the first of `reference`."""
     spoken = flite.pronounce(word, part_of_speech)
     if word in DISTRUSTED or "'" in word:  # flite takes words apart at the apostrophe before it looks them up
@@ -117,6 +134,8 @@ def as_teacher(flite: Flite, word: str, reference: Sequence[Phonemes], part_of_s
 
 def entry(flite: Flite, word: str, roles: dict[str, list[Phonemes]]) -> tuple[Phonemes, Phonemes | None]:
     """Phonemes of a word, and as a verb if these differ."""
+    if word in OVERRIDES:
+        return tuple(OVERRIDES[word].split()), None
     everything = [phonemes for pronunciations in roles.values() for phonemes in pronunciations]
     part_of_speech = None if word in FUNCTION_WORDS else "n"
     verb = roles["VB"][0] if "VB" in roles and word not in NOT_VERBS else None

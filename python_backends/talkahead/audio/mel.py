@@ -41,5 +41,7 @@ class LogMel(nn.Module):
         edge = (self.num_fft - self.hop) // 2
         padded = functional.pad(audio, (edge, self.num_fft - self.hop - edge))
         frames = padded.unfold(-1, self.num_fft, self.hop) * self.window
-        magnitude = torch.fft.rfft(frames).abs()
+        # Not `.abs()`: on complex tensors it takes four times as long as the same in real numbers.
+        power = torch.view_as_real(torch.fft.rfft(frames)).square().sum(-1)
+        magnitude = torch.sqrt(power + _FLOOR**4)
         return torch.log(torch.clamp(magnitude @ self.filters, min=_FLOOR))

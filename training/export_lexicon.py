@@ -4,8 +4,8 @@
 Its output is committed.
 
 Where flite's own dictionary has a word, or its letter-to-sound rules agree with gruut but for reduced vowels,
-flite's phonemes are kept, because they are what the talker hears in training. Elsewhere gruut's are kept: those
-are the words that flite gets wrong.
+flite's phonemes are kept, because they are what the talker hears in training. Elsewhere gruut's are kept:
+those are the words that flite gets wrong.
 """
 
 from __future__ import annotations

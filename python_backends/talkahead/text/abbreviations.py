@@ -29,25 +29,32 @@ class Abbreviation:
 
 _TITLES = {
     "Prof": "professor", "Gov": "governor", "Gen": "general", "Sen": "senator", "Rep": "representative",
-    "Sgt": "sergeant", "Capt": "captain", "Lt": "lieutenant", "Col": "colonel", "Maj": "major", "Cmdr": "commander",
-    "Rev": "reverend", "Hon": "honorable", "Pres": "president", "Mt": "mount", "Ft": "fort", "Messrs": "messieurs",
+    "Sgt": "sergeant", "Capt": "captain", "Lt": "lieutenant", "Col": "colonel", "Maj": "major",
+    "Cmdr": "commander",
+    "Rev": "reverend", "Hon": "honorable", "Pres": "president", "Mt": "mount", "Ft": "fort",
+    "Messrs": "messieurs",
     "Adm": "admiral", "Cpl": "corporal", "Supt": "superintendent",
 }  # fmt: skip
 _OPEN_TITLES = {"Mr": "mister", "Mrs": "missus", "Ms": "miz", "Dr": "doctor", "St": "saint"}
 _NUMBERED = {
-    "No": "number", "no": "number", "Nos": "numbers", "nos": "numbers", "p": "page", "pp": "pages", "P": "page",
+    "No": "number", "no": "number", "Nos": "numbers", "nos": "numbers", "p": "page", "pp": "pages",
+    "P": "page",
     "Vol": "volume", "vol": "volume", "Ch": "chapter", "ch": "chapter", "Fig": "figure", "fig": "figure",
-    "Figs": "figures", "Sec": "section", "sec": "section", "Eq": "equation", "eq": "equation", "Art": "article",
+    "Figs": "figures", "Sec": "section", "sec": "section", "Eq": "equation", "eq": "equation",
+    "Art": "article",
     "art": "article", "Apt": "apartment", "apt": "apartment", "Ste": "suite", "ca": "circa", "c": "circa",
     "pt": "part", "Pt": "part", "Ex": "example", "ed": "edition",
 }  # fmt: skip
 _PLAIN = {
     "Jr": "junior", "Sr": "senior", "Inc": "incorporated", "Ltd": "limited", "Corp": "corporation",
     "Co": "company", "Bros": "brothers", "Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Ln": "lane",
-    "Hwy": "highway", "Pkwy": "parkway", "Dept": "department", "dept": "department", "approx": "approximately",
-    "est": "established", "Est": "established", "govt": "government", "Govt": "government", "misc": "miscellaneous",
+    "Hwy": "highway", "Pkwy": "parkway", "Dept": "department", "dept": "department",
+    "approx": "approximately",
+    "est": "established", "Est": "established", "govt": "government", "Govt": "government",
+    "misc": "miscellaneous",
     "cf": "compare", "viz": "namely", "al": "al", "Jan": "january", "Feb": "february", "Aug": "august",
-    "Sept": "september", "Oct": "october", "Nov": "november", "Dec": "december", "Tues": "tuesday",
+    "Sept": "september", "Oct": "october", "Nov": "november", "Dec": "december", "Mon": "monday",
+    "Tues": "tuesday",
     "Wed": "wednesday", "Thurs": "thursday", "Thu": "thursday", "Fri": "friday", "Assn": "association",
     "Univ": "university", "tel": "telephone", "Tel": "telephone", "ext": "extension", "Ext": "extension",
     "max": "maximum", "avg": "average", "incl": "including", "excl": "excluding", "appt": "appointment",
@@ -56,12 +63,17 @@ _OPEN_PLAIN = {"vs": "versus", "etc": "et cetera", "Etc": "et cetera", "PhD": "p
 
 ABBREVIATIONS: dict[str, Abbreviation] = {
     **{written: Abbreviation(words, Stop.NEVER_ENDS) for written, words in _TITLES.items()},
-    **{written: Abbreviation(words, Stop.NEVER_ENDS, needs_stop=False) for written, words in _OPEN_TITLES.items()},
+    **{
+        written: Abbreviation(words, Stop.NEVER_ENDS, needs_stop=False)
+        for written, words in _OPEN_TITLES.items()
+    },
     **{written: Abbreviation(words, Stop.BEFORE_NUMBER) for written, words in _NUMBERED.items()},
     **{written: Abbreviation(words, Stop.MAY_END) for written, words in _PLAIN.items()},
-    **{written: Abbreviation(words, Stop.MAY_END, needs_stop=False) for written, words in _OPEN_PLAIN.items()},
+    **{
+        written: Abbreviation(words, Stop.MAY_END, needs_stop=False) for written, words in _OPEN_PLAIN.items()
+    },
 }
-"""By the written form without its full stop; case matters ("No." and "no." are both numbers, "Sun." is the star)."""
+"""By the written form without its full stop; case matters ("Gen." is a title, "gen" a word)."""
 
 AFTER_A_NAME: dict[str, str] = {"St": "street", "Dr": "drive", "Ft": "feet"}
 """What some mean after a capitalised word that no name follows ("Baker St.")."""
@@ -71,12 +83,15 @@ DOTTED: dict[str, str] = {"e.g.": "for example", "i.e.": "that is", "c.f.": "com
 
 PHRASES: dict[str, str] = {
     "w/": "with", "w/o": "without", "b/c": "because", "c/o": "care of", "C++": "c plus plus", "C#": "c sharp",
-    "24/7": "twenty four seven", "9/11": "nine eleven", "R&D": "r and d", "Q&A": "q and ay", "911": "nine one one",
-    "Ph.D.": "p h d", "M.Sc.": "m s c", "B.Sc.": "b s c", "&c": "et cetera", "'n'": "and", "N/A": "not applicable", "n/a": "not applicable", "I/O": "i o",
+    "24/7": "twenty four seven", "9/11": "nine eleven", "R&D": "r and d", "Q&A": "q and ay",
+    "911": "nine one one",
+    "Ph.D.": "p h d", "M.Sc.": "m s c", "B.Sc.": "b s c", "&c": "et cetera", "'n'": "and",
+    "N/A": "not applicable", "n/a": "not applicable", "I/O": "i o",
 }  # fmt: skip
 """Short forms with marks inside, read whole."""
 
 MONTHS: tuple[str, ...] = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november",
     "december",
 )  # fmt: skip

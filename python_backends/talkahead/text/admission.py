@@ -28,14 +28,17 @@ def decode_text(raw: bytes) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         place = f"byte {error.start} is 0x{raw[error.start]:02x}"
-        raise BadRequest(FIELD, raw[max(0, error.start - 10) : error.start + 10], f"valid UTF-8 ({place})") from None
+        raise BadRequest(
+            FIELD, raw[max(0, error.start - 10) : error.start + 10], f"valid UTF-8 ({place})"
+        ) from None
 
 
 def admit(text: str) -> None:
     """Returns if the text can be spoken.
 
     Raises:
-        BadRequest: it is empty, too long, has control characters, nothing to say, or a script that is not read.
+        BadRequest: it is empty, too long, has control characters, nothing to say, or a script that is not
+        read.
     """
     if not text.strip():
         raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters with at least one word or number")
@@ -45,7 +48,9 @@ def admit(text: str) -> None:
     if not text.isascii():
         _refuse_other_scripts(text)
     if not _SPEAKABLE.search(text):
-        only = "emoji and symbols" if any(unicodedata.category(mark) == "So" for mark in text) else "punctuation"
+        only = (
+            "emoji and symbols" if any(unicodedata.category(mark) == "So" for mark in text) else "punctuation"
+        )
         raise BadRequest(FIELD, text, f"text with at least one word or number, not only {only}")
 
 
@@ -53,7 +58,9 @@ def _refuse_control_characters(text: str) -> None:
     found = _CONTROL.search(text)
     if found:
         place = f"this one, U+{ord(found[0]):04X}, is character {found.start()}"
-        raise BadRequest(FIELD, found[0], f"text without control characters other than tab and line break ({place})")
+        raise BadRequest(
+            FIELD, found[0], f"text without control characters other than tab and line break ({place})"
+        )
 
 
 def _refuse_other_scripts(text: str) -> None:
@@ -72,5 +79,3 @@ def _script(letter: str) -> str:
     name = _END_OF_SCRIPT.sub("", unicodedata.name(letter, "UNKNOWN"))
     first = name.split(" ")[0].split("-")[0]
     return _SCRIPTS.get(first, name.title() if name.isalpha() else first.title())
-
-

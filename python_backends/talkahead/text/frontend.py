@@ -83,7 +83,9 @@ class TextFrontend:
     def _spoken(self, tokens: Sequence[Token]) -> list[SpokenWord]:
         texts = [token.text for token in tokens]
         symbols = self._pronouncer.pronounce_all(texts)
-        return [SpokenWord(token.text, ids, token.is_pause) for token, ids in zip(tokens, symbols, strict=True)]
+        return [
+            SpokenWord(token.text, ids, token.is_pause) for token, ids in zip(tokens, symbols, strict=True)
+        ]
 
     def _segment(self, words: list[SpokenWord], start: int, end: int, closing: str) -> TextSegment:
         if not words[-1].is_pause:

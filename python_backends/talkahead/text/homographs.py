@@ -14,8 +14,8 @@ _BASE_TAKERS = word_list(
 """Words before a verb's base form."""
 _SUBJECTS = word_list("i you he she it we they who that which people always often also usually")
 _NOMINAL = word_list(
-    """a an the this these those my your his her its our their some any every no each of in on at by for with
-    from into about and or more most such very one two three four five"""
+    """a an the this these those my your his her its our their some any every no each of in on at by for
+    with from into about and or more most such very one two three four five"""
 )
 """Words before a noun or adjective."""
 _OBJECTS = word_list("a an the this these those my your his her its our their me him them us it")

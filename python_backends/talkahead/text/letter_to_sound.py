@@ -1,4 +1,4 @@
-"""Pronunciations of unknown words: gruut's conditional random field over letters (MIT), run by python-crfsuite."""
+"""Pronunciations of unknown words, by gruut's conditional random field over letters (MIT)."""
 
 from __future__ import annotations
 

@@ -14,25 +14,33 @@ from talkahead.text.roman import RomanNumerals
 from talkahead.text.spelling import LETTER_A, Spelling
 from talkahead.text.symbols import COMMA, EXCLAMATION, PERIOD, QUESTION
 from talkahead.text.transliteration import as_ascii, flatten
-from talkahead.text.word_list import SENTENCE_STARTERS
+from talkahead.text.word_list import SENTENCE_STARTERS, word_list
 from talkahead.text.written_forms import PATTERN
 
 SENTENCE_ENDS = frozenset((PERIOD, QUESTION, EXCLAMATION))
 _DIGITS_PER_GROUP = 3
 _CONTEXT = 24
 """Characters looked back for the word before."""
-_MAX_SPELLED = 5
-"""Longer words without vowels are left to letter to sound."""
+_CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]{2,5}")
+_DOUBLED = re.compile(r"(.)\1")
+"""Marks a sound, as in "psst" and "brr", rather than letters to be named."""
+_GRADED = word_list(
+    "an An vitamin Vitamin plan Plan grade Grade type Type class Class option Option group Group team"
+)
+"""Words before the letter A."""
 _NEXT_WORD = re.compile(r"[\s\"'(\[]*([^\W\d_]+|\d)")
 _NOTHING_LEFT = re.compile(r"[\s\"')\]]*\Z")
-_FILE_ENDING = re.compile(r"(?:py|js|ts|txt|pdf|csv|json|html?|md|exe|zip|jpe?g|png|docx?|xlsx?|mp[34]|gif|xml|ya?ml|sh)\b")
+_FILE_ENDING = re.compile(
+    r"(?:py|js|ts|txt|pdf|csv|json|html?|md|exe|zip|jpe?g|png|docx?|xlsx?|mp[34]|gif|xml|ya?ml|sh)\b"
+)
 _WORD_BEFORE = re.compile(r"([^\W\d_]+)['\"]?[\s-]*$")
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _CAPITALS = re.compile(r"[A-Z]{2,}(?:'?s)?")
 _ELLIPSIS = re.compile(r"\.\.+|…")
 _INITIAL = re.compile(r"\.\s?(?:[A-Z]\.|[A-Z][a-z])")
 _CLIPPED = {
-    "em": "them", "tis": "tis", "twas": "twas", "til": "till", "cause": "because", "bout": "about", "round": "round",
+    "em": "them", "tis": "tis", "twas": "twas", "til": "till", "cause": "because", "bout": "about",
+    "round": "round",
 }  # fmt: skip
 _SIGN_NAMES = {
     "&": "and", "+": "plus", "=": "equals", "×": "times", "*": "times", "÷": "divided by", "/": "divided by",
@@ -81,6 +89,7 @@ class Normalizer:
             "email": lambda match: self._spelling.address(match[0]),
             "domain": lambda match: self._spelling.address(match[0]),
             "range": lambda match: ["to"],
+            "per": lambda match: ["per"],
             "hash": lambda match: ["number" if match.string[match.end()].isdigit() else "hashtag"],
             "at": lambda match: ["at"],
             "sign": lambda match: _SIGN_NAMES[match[0].strip()].split(),
@@ -134,10 +143,12 @@ class Normalizer:
 
     def _plain(self, written: str, match: Match) -> list[str]:
         word = as_ascii(written).lower()
-        if word == "a" and not _has_word_after(match):
+        if word == "a" and (
+            not _has_word_after(match) or (written == "A" and _word_before(match) in _GRADED)
+        ):
             return [LETTER_A]
-        is_spelled = 1 < len(word) <= _MAX_SPELLED and word.isalpha() and not set(word) & set("aeiouy")
-        return self._spelling.letters(word) if is_spelled and word not in self._lexicon else [word]
+        is_spelled = word not in self._lexicon and _CONSONANTS.fullmatch(word) and not _DOUBLED.search(word)
+        return self._spelling.letters(word) if is_spelled else [word]
 
     def _dotted(self, match: Match) -> list[str]:
         known = DOTTED.get(match[0].lower())
@@ -194,11 +205,15 @@ def _may_end(match: Match, form: str) -> bool:
 
 
 def _is_initial(match: Match) -> bool:
-    """Whether a single capital with a full stop abbreviates a name ("J. Smith"), rather than ending a sentence."""
+    """Whether a capital with a full stop abbreviates a name ("J. Smith"), rather than ending a sentence."""
     if not _INITIAL.match(match.string, match.end()):
         return False
     before = _word_before(match)
-    return match[0] != "I" and (not before or before[0].isupper()) and not _opens_sentence(match.string, match.end() + 1)
+    return (
+        match[0] != "I"
+        and (not before or before[0].isupper())
+        and not _opens_sentence(match.string, match.end() + 1)
+    )
 
 
 def _opens_sentence(text: str, place: int) -> bool:

@@ -19,6 +19,7 @@ _FIRST_YEAR, _LAST_YEAR = 1100, 2099
 _CENTURY_TURN = 50
 """Two-digit years below it are of this century."""
 _NOON = 12
+_ADDRESS_GROUPS = 4
 _SIGNS = {"-": ["minus"], "−": ["minus"], "+": ["plus"]}
 _DIGIT_GROUP = re.compile(r"\d+")
 
@@ -42,7 +43,11 @@ class NumberForms:
             "phone": self._digit_groups,
             "serial": self._digit_groups,
             "version": self._version,
-            "ratio": lambda match: [*numbers.cardinal(match["r_one"]), "to", *numbers.cardinal(match["r_other"])],
+            "ratio": lambda match: [
+                *numbers.cardinal(match["r_one"]),
+                "to",
+                *numbers.cardinal(match["r_other"]),
+            ],
             "decade": lambda match: numbers.decade(match["d_decade"]),
             "ordinal": lambda match: numbers.ordinal(match["o_value"]),
             "fraction": lambda match: self._fraction(match["f_whole"], match["f_above"], match["f_below"]),
@@ -94,7 +99,11 @@ class NumberForms:
         half = match["c_half"] or match["c_only"]
         words = self._numbers.cardinal(str(int(hour)))
         if minute and int(minute):
-            words += ["oh", *self._numbers.cardinal(minute[1])] if minute[0] == "0" else self._numbers.cardinal(minute)
+            words += (
+                ["oh", *self._numbers.cardinal(minute[1])]
+                if minute[0] == "0"
+                else self._numbers.cardinal(minute)
+            )
         elif not half:
             words += ["o'clock"] if 1 <= int(hour) <= _NOON else ["hundred"]
         if match["c_second"]:
@@ -110,24 +119,33 @@ class NumberForms:
             until = ["to", *self._numbers.decimal(upper)] if upper else []
             scale = [MAGNITUDES[times]] if times else []
             return minus + self._numbers.decimal(amount) + until + scale + unit.named(is_one=False)
-        parts = [self._numbers.cardinal(whole) + unit.named(_is_one(whole))] if whole.strip("0,") or not cents else []
+        parts = (
+            [self._numbers.cardinal(whole) + unit.named(_is_one(whole))]
+            if whole.strip("0,") or not cents
+            else []
+        )
         if cents.strip("0"):
             small = str(int(cents))
             parts.append(self._numbers.cardinal(small) + hundredth.named(_is_one(small)))
         elif not parts:
             parts = [["zero", *unit.named(is_one=False)]]
-        return minus + [word for part in (parts[0], *([["and"], parts[1]] if len(parts) > 1 else [])) for word in part]
+        return minus + [
+            word for part in (parts[0], *([["and"], parts[1]] if len(parts) > 1 else [])) for word in part
+        ]
 
     def _measure(self, match: Match) -> list[str]:
         sign = _SIGNS.get(match["m_sign"] or "", [])
         unit = match["m_unit"] or match["m_attached"]
-        return sign + self._measured(match["m_value"], unit, is_compound=match["m_gap"] == "-")
+        per = ["per", *UNITS[match["m_per"]].named(is_one=True)] if match["m_per"] else []
+        return sign + self._measured(match["m_value"], unit, is_compound=match["m_gap"] == "-") + per
 
     def _measured(self, value: str, unit: str, is_compound: bool = False) -> list[str]:
         return self._numbers.decimal(value) + UNITS[unit].named(is_compound or _is_one(value))
 
     def _height(self, match: Match) -> list[str]:
-        return self._measured(match["h_feet"], "ft", is_compound=True) + self._numbers.cardinal(match["h_inches"])
+        return self._measured(match["h_feet"], "ft", is_compound=True) + self._numbers.cardinal(
+            match["h_inches"]
+        )
 
     def _digit_groups(self, match: Match) -> list[str]:
         words = ["plus"] if match[0].startswith("+") else []
@@ -137,7 +155,7 @@ class NumberForms:
 
     def _version(self, match: Match) -> list[str]:
         groups = match[0].split(".")
-        is_address = len(groups) == len("1.2.3.4".split(".")) and any(len(group) > 1 for group in groups)
+        is_address = len(groups) == _ADDRESS_GROUPS and any(len(group) > 1 for group in groups)
         words: list[str] = []
         for group in groups:
             words += self._numbers.digits(group) if is_address else self._numbers.cardinal(group)

@@ -1,4 +1,4 @@
-"""Digits to words, by Unicode's CLDR spelling rules (the package unicode-rbnf) and English habits around them."""
+"""Digits to words, by Unicode's CLDR spelling rules (the package unicode-rbnf) and English habits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ MAX_CARDINAL_DIGITS = 15
 _CACHED_NUMBERS = 4_096
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SHARES = {2: "half", 4: "quarter"}
+_NAMED_SHARES = frozenset((*range(2, 17), 20, 32, 50, 64, 100))
+"""Denominators that people say as shares."""
 
 
 class Numbers:
@@ -61,7 +63,7 @@ class Numbers:
     def fraction(self, above: str, below: str) -> list[str]:
         """A fraction: "three quarters", "one third", "seven over one hundred twenty three"."""
         share = int(below)
-        if not 2 <= share <= 100 or len(above) > 3:
+        if share not in _NAMED_SHARES:
             return [*self.cardinal(above), "over", *self.cardinal(below)]
         name = [_SHARES[share]] if share in _SHARES else self.ordinal(below)
         return self.cardinal(above) + (name if int(above) == 1 else plural(name))

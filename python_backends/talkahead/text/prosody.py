@@ -1,4 +1,4 @@
-"""Three prosody levels beside the phonemes: by rules here, behind a protocol that a learned predictor implements.
+"""Three prosody levels beside the phonemes: by rules, behind a protocol for a learned predictor.
 
 shapes: T = symbols of a segment
 """
@@ -55,7 +55,7 @@ class _Unit:
 
 
 class RuleProsody:
-    """Function words lean on the content word after them; a phrase runs from function words to content words."""
+    """Function words lean on the content word after them; phrases run from function to content words."""
 
     def predict(self, words: Sequence[SpokenWord]) -> npt.NDArray[np.int32]:
         starts = [0, *accumulate(len(word.symbols) for word in words)]
@@ -86,7 +86,9 @@ def _prosodic_words(words: Sequence[SpokenWord]) -> list[_Unit]:
     for index, word in enumerate(words):
         is_function = word.text in FUNCTION_WORDS
         is_full = index - begin >= _MAX_CLITICS
-        leans_back = has_content and word.text in OBJECT_PRONOUNS and words[index - 1].text not in OBJECT_PRONOUNS
+        leans_back = (
+            has_content and word.text in OBJECT_PRONOUNS and words[index - 1].text not in OBJECT_PRONOUNS
+        )
         if begin < index and (word.is_pause or is_full or (has_content and not leans_back)):
             units.append(_Unit(begin, index, words[begin].text in FUNCTION_WORDS))
             begin, has_content = index, False

@@ -8,14 +8,15 @@ from talkahead.text.number_words import Numbers
 from talkahead.text.word_list import word_list
 
 _RULERS = word_list(
-    """Henry Louis Edward George William Charles James Richard Philip Elizabeth John Paul Pius Benedict Francis
-    Frederick Leo Gregory Alexander Nicholas Napoleon Catherine Ramses Ivan Peter Christian Gustav Ferdinand Alfonso
-    Otto Leopold Wilhelm Innocent Clement Urban Ptolemy Mary Carl Haakon Olaf Umberto Emmanuel Pope King Queen"""
+    """Henry Louis Edward George William Charles James Richard Philip Elizabeth John Paul Pius Benedict
+    Francis Frederick Leo Gregory Alexander Nicholas Napoleon Catherine Ramses Ivan Peter Christian
+    Gustav Ferdinand Alfonso Otto Leopold Wilhelm Innocent Clement Urban Ptolemy Mary Carl Haakon
+    Olaf Umberto Emmanuel Pope King Queen"""
 )
 """Names whose numerals are ordinals."""
 _COUNTED = word_list(
-    """Chapter Part Act Scene Book Volume Section Article Phase Type Stage Class Level Appendix Title War Bowl Figure
-    Table Series Mark Grade Game Episode Season Unit Group Book Canto Psalm Olympiad"""
+    """Chapter Part Act Scene Book Volume Section Article Phase Type Stage Class Level Appendix Title War
+    Bowl Figure Table Series Mark Grade Game Episode Season Unit Group Book Canto Psalm Olympiad"""
 )
 """Things whose numerals are counts, even of one letter."""
 _NUMERAL = re.compile(r"(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})")

@@ -81,4 +81,8 @@ class Spelling:
 
     def _label(self, label: str) -> list[str]:
         is_sayable = len(label) > _SHORT and not _VOWELS.isdisjoint(label)
-        return [label] if is_sayable or (len(label) == _SHORT and label in self._lexicon) else self.letters(label)
+        return (
+            [label]
+            if is_sayable or (len(label) == _SHORT and label in self._lexicon)
+            else self.letters(label)
+        )

@@ -1,6 +1,7 @@
 """What a segment is written in: phonemes and pauses by number, and the numbers of prosody levels.
 
-The order is part of every trained artifact: an index never changes its meaning, reserved ones are there to grow into.
+The order is part of every trained artifact: an index never changes its meaning, reserved ones are there to
+grow into.
 """
 
 from __future__ import annotations

@@ -8,9 +8,7 @@ from functools import lru_cache
 
 LETTERS_BY_NAME: dict[str, str] = {"µ": "micro", "Ω": "ohm", "π": "pi"}
 """Letters of other scripts that English text uses as signs."""
-LATIN = (
-    "A-Za-zªºÀ-ÖØ-öø-ʯᴀ-ᶿḀ-ỿⱠ-Ɀꜣ-ꟊꬰ-ꭤﬀ-ﬆ" + "".join(LETTERS_BY_NAME)
-)
+LATIN = "A-Za-zªºÀ-ÖØ-öø-ʯᴀ-ᶿḀ-ỿⱠ-Ɀꜣ-ꟊꬰ-ꭤﬀ-ﬆ" + "".join(LETTERS_BY_NAME)
 """Every letter that can be said, as the inside of a pattern's brackets."""
 
 _SPECIAL = {
@@ -21,7 +19,9 @@ _FLAT = str.maketrans(
     {
         **dict.fromkeys("‘’‛ʼʻ′´`", "'"),
         **dict.fromkeys("“”„‟«»″", '"'),
-        **dict.fromkeys("\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u3000", " "),
+        **dict.fromkeys(
+            "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u3000", " "
+        ),
         **dict.fromkeys("\u2028\u2029", "\n"),
         **dict.fromkeys("‐‑‒", "-"),
         "μ": "µ",

@@ -1,4 +1,4 @@
-"""How numbers, dates, addresses and the like are written: one pattern of named forms, tried in order at each place.
+"""How numbers, dates, addresses and the like are written: named forms, tried in order at each place.
 
 Every repetition is bounded, so that no text takes more than linear time.
 """
@@ -15,8 +15,10 @@ from talkahead.text.units import ATTACHED_ONLY, MAGNITUDES, UNITS
 MARKS_INSIDE_WORDS = "\u0300-\u036f\u00ad\u200b-\u200d\u2060\ufe0e\ufe0f"
 """Combining accents and invisible characters, which may stand inside a word."""
 VULGAR_FRACTIONS: dict[str, str] = {
-    "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
-    "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅐": "1/7", "⅑": "1/9", "⅒": "1/10",
+    "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
+    "⅘": "4/5",
+    "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅐": "1/7", "⅑": "1/9",
+    "⅒": "1/10",
 }  # fmt: skip
 
 
@@ -66,7 +68,8 @@ FORMS: dict[str, str] = {
         r"|(?<![\d-])\d{3}-\d{4}(?![\d-])"
         r"|\+\d{1,3}(?:[ .-]?\d{2,4}){2,5}(?!\d)"
     ),
-    "iso_date": rf"(?P<id_year>[12]\d{{3}})-(?P<id_month>0?[1-9]|1[0-2])-(?P<id_day>{_DAY})(?![\d-])",
+    "iso_date":
+    rf"(?P<id_year>[12]\d{{3}})-(?P<id_month>0?[1-9]|1[0-2])-(?P<id_day>{_DAY})(?![\d-])(?:T(?=\d))?",
     "slash_date": (
         r"(?P<sd_first>\d{1,2})(?P<sd_mark>[/.])(?P<sd_second>\d{1,2})(?P=sd_mark)"
         r"(?P<sd_year>(?:19|20)\d{2}|(?<=/)\d{2})(?![\d/])"
@@ -89,13 +92,16 @@ FORMS: dict[str, str] = {
     "height": r"(?P<h_feet>\d{1,3})'\s?(?P<h_inches>\d{1,2})(?:\"|''|\b)",
     "measure": (
         rf"(?P<m_sign>{_SIGN})?(?P<m_value>{_DECIMAL})(?:(?P<m_gap>[\s-]?)(?P<m_unit>{_SPACED_UNIT})"
-        rf"|(?P<m_attached>{_any_of(ATTACHED_ONLY)}))(?![\w²³])"
+        rf"|(?P<m_attached>{_any_of(ATTACHED_ONLY)}))(?:/(?P<m_per>{_any_of(UNITS)}))?(?![\w²³])"
     ),
     "by": rf"(?P<b_value>{_DECIMAL})\s?[x×](?=\s?\d)",
     "name": r"\d{1,15}[A-Za-z][A-Za-z\d]{0,20}",
     "number": rf"(?P<n_sign>{_SIGN})?(?P<n_value>{_DECIMAL})",
     "digits": r"\d",
     "range": r"(?:(?<=\d)|(?<=[ap]m)|(?<=%))(?:[-–]|\s–\s)(?=[$£€]?\d)",
+    "per": (
+        rf"(?:(?<=\d)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{{2}})|(?<=\d\s[A-Za-z])|(?<=\d\s[A-Za-z]{{2}}))/(?={_LETTER})"
+    ),
     "hash": r"#(?=[^\W_])",
     "at": r"@(?=\w)",
     "sign": (

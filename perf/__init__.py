@@ -1,0 +1,1 @@
+"""Measurements: latency under load, the talker against transformers, perf_analyzer; all kept as JSON."""

@@ -6,12 +6,13 @@ import re
 import unicodedata
 
 from talkahead.errors import BadRequest
-from talkahead.text.transliteration import LATIN
+from talkahead.text.transliteration import LATIN, flatten
+from talkahead.text.written_forms import VULGAR_FRACTIONS
 
 MAX_CHARACTERS = 20_000
 FIELD = "TEXT"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-_SPEAKABLE = re.compile(rf"[{LATIN}\d]")
+_SPEAKABLE = re.compile(rf"[{LATIN}\d{''.join(VULGAR_FRACTIONS)}]")
 _OTHER_LETTER = re.compile(rf"[^\W\d_{LATIN}]")
 _WORD = re.compile(r"\S{1,40}")
 _SCRIPTS = {"CJK": "Han", "KANGXI": "Han", "IDEOGRAPHIC": "Han"}
@@ -45,9 +46,10 @@ def admit(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters")
     _refuse_control_characters(text)
+    flat = flatten(text)
     if not text.isascii():
-        _refuse_other_scripts(text)
-    if not _SPEAKABLE.search(text):
+        _refuse_other_scripts(flat)
+    if not _SPEAKABLE.search(flat):
         only = (
             "emoji and symbols" if any(unicodedata.category(mark) == "So" for mark in text) else "punctuation"
         )
@@ -65,8 +67,7 @@ def _refuse_control_characters(text: str) -> None:
 
 def _refuse_other_scripts(text: str) -> None:
     for found in _OTHER_LETTER.finditer(text):
-        plain = unicodedata.normalize("NFKC", found[0])
-        if unicodedata.category(found[0])[0] == "L" and not _SPEAKABLE.match(plain):
+        if unicodedata.category(found[0])[0] == "L":
             start = max(text.rfind(" ", 0, found.start()) + 1, found.start() - 20)
             word = _WORD.search(text, start)
             script = _script(found[0])

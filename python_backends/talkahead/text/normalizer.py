@@ -81,7 +81,7 @@ class Normalizer:
         self._readers: dict[str, Reader] = {
             **NumberForms(numbers, self._spelling).readers,
             "word": self._word,
-            "mixed": lambda match: self._spelling.parts(match[0]),
+            "mixed": lambda match: self._spelling.parts(as_ascii(match[0])),
             "dotted": self._dotted,
             "clipped": lambda match: [_CLIPPED[match[0][1:].lower()]],
             "phrase": lambda match: PHRASES[match[0]].split(),
@@ -129,7 +129,7 @@ class Normalizer:
         abbreviation = _abbreviation(match)
         if abbreviation:
             return abbreviation.words.split()
-        if written.islower() or len(written) == 1:
+        if written.islower() or (len(written) == 1 and written not in "IVX"):
             return self._plain(written, match)
         before = _word_before(match)
         numeral = self._roman.read(written, before) if before else []
@@ -138,14 +138,12 @@ class Normalizer:
         if _CAPITALS.fullmatch(written):
             return self._spelling.capitals(written, _is_shouted(match, before))
         if _INNER_CAPITAL.search(written) and written.lower() not in self._lexicon:
-            return self._spelling.parts(written)
+            return self._spelling.parts(as_ascii(written))
         return self._plain(written, match)
 
     def _plain(self, written: str, match: Match) -> list[str]:
         word = as_ascii(written).lower()
-        if word == "a" and (
-            not _has_word_after(match) or (written == "A" and _word_before(match) in _GRADED)
-        ):
+        if word == "a" and (not _has_word_after(match) or (written == "A" and _is_letter(match))):
             return [LETTER_A]
         is_spelled = word not in self._lexicon and _CONSONANTS.fullmatch(word) and not _DOUBLED.search(word)
         return self._spelling.letters(word) if is_spelled else [word]
@@ -236,6 +234,12 @@ def _word_before(match: Match) -> str:
 def _has_word_after(match: Match) -> bool:
     following = match.string[match.end() : match.end() + 3].lstrip(" \"'(")
     return bool(following) and (following[0].isalnum() or following[0] in "$£€#@")
+
+
+def _is_letter(match: Match) -> bool:
+    """Whether a capital A is the letter: a grade, or the first of several letters."""
+    after = _word_after(match.string, match.end())
+    return _word_before(match) in _GRADED or (len(after) == 1 and after.isupper() and after != "I")
 
 
 def _is_shouted(match: Match, before: str) -> bool:

@@ -53,17 +53,18 @@ class NumberForms:
             "fraction": lambda match: self._fraction(match["f_whole"], match["f_above"], match["f_below"]),
             "vulgar": self._vulgar,
             "scientific": self._scientific,
-            "by": lambda match: [*numbers.decimal(match["b_value"]), "by"],
+            "by": lambda match: [*self._value(match["b_value"]), "by"],
             "name": lambda match: spelling.parts(match[0]),
             "number": self._number,
             "digits": lambda match: numbers.digits(match[0]),
         }
 
     def _number(self, match: Match) -> list[str]:
-        value = match["n_value"]
-        sign = _SIGNS.get(match["n_sign"] or "", [])
+        return _SIGNS.get(match["n_sign"] or "", []) + self._value(match["n_value"])
+
+    def _value(self, value: str) -> list[str]:
         is_year = len(value) == len("1999") and value.isdigit() and _FIRST_YEAR <= int(value) <= _LAST_YEAR
-        return sign + (self._numbers.year(value) if is_year else self._numbers.decimal(value))
+        return self._numbers.year(value) if is_year else self._numbers.decimal(value)
 
     def _date(self, month: int, day: str, year: str | None, pause: bool = False) -> list[str]:
         words = [MONTHS[month - 1], *self._numbers.ordinal(day)]

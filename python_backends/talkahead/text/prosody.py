@@ -21,7 +21,8 @@ FIRST, LAST, BOTH = 1, 2, 3
 INTONATION: dict[str, int] = {PERIOD: 2, QUESTION: 3, EXCLAMATION: 4, COMMA: 5}
 """Level of the symbol that ends an intonational phrase, by its pause; its first symbol has FIRST."""
 
-_MAX_CLITICS = 4
+_MAX_WORDS = 4
+"""Of a prosodic word."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +83,23 @@ def _mark_intonation(words: Sequence[SpokenWord], starts: Sequence[int], levels:
 def _prosodic_words(words: Sequence[SpokenWord]) -> list[_Unit]:
     """Content words, each with the function words before it and an object pronoun after it."""
     units: list[_Unit] = []
-    begin, has_content = 0, False
+    begin = 0
     for index, word in enumerate(words):
-        is_function = word.text in FUNCTION_WORDS
-        is_full = index - begin >= _MAX_CLITICS
-        leans_back = (
-            has_content and word.text in OBJECT_PRONOUNS and words[index - 1].text not in OBJECT_PRONOUNS
-        )
-        if begin < index and (word.is_pause or is_full or (has_content and not leans_back)):
+        if begin < index and (word.is_pause or _begins_prosodic_word(words, begin, index)):
             units.append(_Unit(begin, index, words[begin].text in FUNCTION_WORDS))
-            begin, has_content = index, False
+            begin = index
         if word.is_pause:
             begin = index + 1
-        has_content = has_content or not is_function
-        if word.is_pause:
-            has_content = False
     return units
+
+
+def _begins_prosodic_word(words: Sequence[SpokenWord], begin: int, index: int) -> bool:
+    """Whether words[index] does not belong to the prosodic word that began at `begin`."""
+    if index - begin >= _MAX_WORDS:
+        return True
+    has_content = any(word.text not in FUNCTION_WORDS for word in words[begin:index])
+    leans_back = words[index].text in OBJECT_PRONOUNS and words[index - 1].text not in OBJECT_PRONOUNS
+    return has_content and not leans_back
 
 
 def _phrases(prosodic_words: Sequence[_Unit]) -> list[_Unit]:

@@ -68,8 +68,9 @@ FORMS: dict[str, str] = {
         r"|(?<![\d-])\d{3}-\d{4}(?![\d-])"
         r"|\+\d{1,3}(?:[ .-]?\d{2,4}){2,5}(?!\d)"
     ),
-    "iso_date":
-    rf"(?P<id_year>[12]\d{{3}})-(?P<id_month>0?[1-9]|1[0-2])-(?P<id_day>{_DAY})(?![\d-])(?:T(?=\d))?",
+    "iso_date": (
+        rf"(?P<id_year>[12]\d{{3}})-(?P<id_month>0?[1-9]|1[0-2])-(?P<id_day>{_DAY})(?![\d-])(?:T(?=\d))?"
+    ),
     "slash_date": (
         r"(?P<sd_first>\d{1,2})(?P<sd_mark>[/.])(?P<sd_second>\d{1,2})(?P=sd_mark)"
         r"(?P<sd_year>(?:19|20)\d{2}|(?<=/)\d{2})(?![\d/])"
@@ -100,7 +101,8 @@ FORMS: dict[str, str] = {
     "digits": r"\d",
     "range": r"(?:(?<=\d)|(?<=[ap]m)|(?<=%))(?:[-–]|\s–\s)(?=[$£€]?\d)",
     "per": (
-        rf"(?:(?<=\d)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{{2}})|(?<=\d\s[A-Za-z])|(?<=\d\s[A-Za-z]{{2}}))/(?={_LETTER})"
+        r"(?:(?<=\d)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2})|(?<=\d\s[A-Za-z])|(?<=\d\s[A-Za-z]{2}))"
+        rf"/(?={_LETTER})"
     ),
     "hash": r"#(?=[^\W_])",
     "at": r"@(?=\w)",

@@ -1,0 +1,146 @@
+"""Segments: their bounds, their places in the text, their order, whatever the text."""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from talkahead.errors import BadRequest
+from talkahead.text import MAX_SEGMENT_SYMBOLS, NUM_LEVELS, NUM_SYMBOLS, SYMBOLS, TextFrontend, TextSegment
+
+LONG = "This is a sentence of ordinary length, with a clause or two, and nothing else to say. " * 50
+
+WORDS = (
+    "the",
+    "cat",
+    "sat,",
+    "on",
+    "a",
+    "mat.",
+    "$5",
+    "3rd",
+    "Dr.",
+    "U.S.",
+    "10:30",
+    "is!",
+    "it?",
+    "-",
+    "(",
+    ")",
+    "/",
+)
+ENGLISH = st.lists(st.sampled_from(WORDS)).map(" ".join)
+ANYTHING = st.text(st.characters(codec="utf-8"), max_size=80)
+KEYBOARD = st.text(string.printable, max_size=120)
+ADVERSARIAL = st.text("aA1.,-/:@$%' \n#&x+=()é½²", max_size=120)
+
+
+def check(text: str, segments: list[TextSegment]) -> None:
+    assert segments
+    starts = [segment.char_start for segment in segments]
+    ends = [segment.char_end for segment in segments]
+    assert starts == sorted(starts) and ends == sorted(ends)
+    for segment in segments:
+        assert 0 <= segment.char_start < segment.char_end <= len(text)
+        assert segment.words.strip(",.?! ")
+        assert segment.words.isascii() and segment.words == segment.words.lower()
+        assert segment.words[-1] in ",.?!"
+        check_symbols(segment.symbols)
+
+
+def check_symbols(symbols: npt.NDArray[np.int32]) -> None:
+    assert symbols.dtype == np.int32 and symbols.shape[1] == 4
+    assert 2 <= len(symbols) <= MAX_SEGMENT_SYMBOLS
+    assert symbols[:, 0].min() > 0 and symbols[:, 0].max() < NUM_SYMBOLS
+    assert symbols[:, 1:].min() >= 0 and symbols[:, 1:].max() < NUM_LEVELS
+    assert SYMBOLS[symbols[-1, 0]] in ",.?!" and symbols[-1, 3] >= 2
+    assert symbols[0].tolist()[1:3] in ([1, 1], [1, 3], [3, 1], [3, 3]) and symbols[0, 3] == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(ENGLISH | ANYTHING | KEYBOARD | ADVERSARIAL)
+def test_any_text_is_refused_or_spoken_in_order(frontend: TextFrontend, text: str) -> None:
+    try:
+        segments = frontend.segments(text)
+    except BadRequest as refusal:
+        assert refusal.field == "TEXT"
+    else:
+        check(text, segments)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ENGLISH)
+def test_spoken_words_are_their_own_normal_form(frontend: TextFrontend, text: str) -> None:
+    """The corpus keeps the words alone and asks for their symbols again later."""
+    for segment in frontend.segments(f"a {text}"):
+        [again] = frontend.segments(segment.words)
+        assert again.words == segment.words
+        assert np.array_equal(again.symbols, segment.symbols)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG,
+        "word " * 3_999,
+        "7" * 20_000,
+        "x" * 20_000,
+        "1," * 10_000,
+        "a." * 10_000,
+        "(" * 10_000 + "a" * 10_000,
+        "antidisestablishmentarianism, " * 600,
+        "A B C " * 3_000,
+        "é" * 20_000,
+    ],
+    ids=lambda text: text[:6],
+)
+def test_long_text_is_cut_and_nothing_is_lost(frontend: TextFrontend, text: str) -> None:
+    segments = frontend.segments(text)
+    check(text, segments)
+    spoken = " ".join(segment.words for segment in segments)
+    assert spoken.replace(",", "").replace(".", "").split() == [
+        word.replace(".", "") for word in frontend.words(text)
+    ]
+
+
+def test_ten_thousand_digits_are_read_one_by_one(frontend: TextFrontend) -> None:
+    segments = frontend.segments("1234567890" * 1_000)
+    words = " ".join(segment.words for segment in segments).replace(",", "").replace(".", "").split()
+    assert words[:10] == ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "zero"]
+    assert len(words) == 10_000
+    assert segments[-1].char_end == 10_000
+
+
+def test_a_long_sentence_is_cut_at_its_clauses(frontend: TextFrontend) -> None:
+    text = (
+        "When the old captain finally came back from the long and dangerous voyage around the cape, the "
+        "people of the town gathered at the harbour with flags and flowers and music, although hardly anybody there "
+        "still remembered what he looked like or why he had left."
+    )
+    words = [segment.words for segment in frontend.segments(text)]
+    assert len(words) == 2
+    assert words[0].endswith(("around the cape,", "flowers and music,"))
+
+
+def test_without_punctuation_the_cut_is_between_phrases(frontend: TextFrontend) -> None:
+    text = "the dog ran quickly over a green hill and the cat slept under an old tree in the warm sun " * 6
+    for segment in frontend.segments(text)[:-1]:
+        assert segment.words.endswith(",")
+        assert segment.words.split()[-1].strip(",") not in {"the", "a", "an", "in", "under", "over", "and"}
+
+
+def test_a_long_text_begins_with_a_short_segment_and_is_read_lazily(frontend: TextFrontend) -> None:
+    clauses = "as everybody who was there that evening knows, " * 30 + "it was late."
+    first = next(frontend.iter_segments(clauses))
+    assert len(first.symbols) <= 100
+    assert first.char_end < 150
+
+
+def test_offsets_point_at_what_is_spoken(frontend: TextFrontend) -> None:
+    text = "  Hello, world!   It costs $5. "
+    segments = frontend.segments(text)
+    assert [text[s.char_start : s.char_end] for s in segments] == ["Hello, world!", "It costs $5."]

@@ -1,0 +1,96 @@
+"""The load generator against a scripted Triton, and what is made of its samples."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import grpc
+import pytest
+from fake_triton import FakeStream, FakeTriton, chunk
+from talkahead_client import Client
+
+from perf import latency, plot, report
+from perf.load import Load, Mode
+from perf.report import Spread
+from perf.server import Server, read_ready_line
+from perf.texts import TEXTS
+
+
+def _speaks_with_a_pause(stream: FakeStream) -> Iterator[object]:
+    """A first chunk of 20 ms, the rest 60 ms later: the stream runs dry."""
+    yield chunk(0, samples=320)
+    time.sleep(0.06)
+    yield chunk(1, samples=1280, is_last=True, is_final=True)
+
+
+def test_closed_loop_keeps_the_server_busy(triton: FakeTriton) -> None:
+    triton.script = _speaks_with_a_pause
+    with Client(triton.address) as client:
+        utterances = Load(Mode.CLOSED, 2, 0.3, None, {"seed": 3}).run(client)
+    assert {utterance.stream for utterance in utterances} == {0, 1}
+    assert 6 <= len(utterances) <= 12
+    assert {stream.text for stream in triton.streams} <= set(TEXTS)
+    assert all(stream.request.parameters["seed"].int64_param == 3 for stream in triton.streams)
+    (gap,) = utterances[0].gaps_ms
+    assert gap == pytest.approx(60, abs=30)
+    assert utterances[0].figures is not None and utterances[0].figures.dry_chunks == 1
+
+
+def test_playing_streams_wait_until_the_last_has_been_played(triton: FakeTriton) -> None:
+    triton.script = _speaks_with_a_pause
+    with Client(triton.address) as client:
+        utterances = Load(Mode.PLAYING, 1, 0.5, None, {}).run(client)
+    starts = [utterance.started_s for utterance in utterances]
+    # 60 ms until the second chunk, 80 ms to play it
+    assert all(later - earlier >= 0.13 for earlier, later in pairwise(starts))
+
+
+def test_an_error_is_a_sample_too(triton: FakeTriton) -> None:
+    triton.script = lambda stream: stream.fail(grpc.StatusCode.INTERNAL, "because") or iter(())
+    with Client(triton.address) as client:
+        cell = latency.measure(client, Server(triton.address, None), Load(Mode.CLOSED, 1, 0.0, None, {}))
+    assert (cell.spoken, cell.failed, cell.utterances[0].error) == (0, 1, "INTERNAL: because")
+    assert cell.row()["first chunk p50"] == "nan ms"
+
+
+def test_the_command_prints_a_table_and_keeps_the_samples(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "results" / "latency.json"
+    arguments = ["--server", triton.address, "--streams", "1", "2", "--seconds", "0.05", "--out", str(out)]
+    assert latency.main([*arguments, "--set", "temperature=0.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6 and "first chunk p50" in lines[0] and lines[-1].endswith(str(out))
+    kept = json.loads(out.read_text())
+    assert [(cell["mode"], cell["streams"]) for cell in kept["results"]] == [
+        ("closed", 1), ("closed", 2), ("playing", 1), ("playing", 2)
+    ]  # fmt: skip
+    first = kept["results"][0]["utterances"][0]
+    assert len(first["arrivals_ms"]) == 3 and first["figures"]["chunks"] == 3
+    assert kept["settings"]["parameters"] == {"temperature": 0.5}
+    assert {"cpu", "cores", "commit", "command", "versions", "weights"} <= set(kept["environment"])
+    assert plot.main([str(out)]) == 0
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_texts_are_plain_sentences() -> None:
+    assert len(TEXTS) == len(set(TEXTS)) and all(10 < len(text) < 100 for text in TEXTS)
+
+
+def test_a_spread_of_nothing_is_not_a_number() -> None:
+    assert Spread.of([1.0, 2.0, 3.0]) == Spread(3, 2.0, 2.9)
+    assert str(Spread.of([]).p50) == "nan"
+
+
+def test_a_table_is_aligned() -> None:
+    assert report.table([{"a": "1", "long": "x"}, {"a": "22", "long": "y"}]) == " a  long\n 1     x\n22     y"
+
+
+def test_the_ready_line() -> None:
+    line = "ready grpc 127.0.0.1:1 http 127.0.0.1:2 metrics 127.0.0.1:3\n"
+    assert read_ready_line(line) == Server("127.0.0.1:1", "127.0.0.1:3")
+    assert read_ready_line(line).metrics_url == "http://127.0.0.1:3/metrics"

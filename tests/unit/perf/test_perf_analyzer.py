@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from perf.perf_analyzer import Profile
+
+MS = 1_000_000
+
+
+def test_reads_first_and_last_audio_from_the_profile() -> None:
+    audio, last, empty = {"IS_LAST": False}, {"IS_LAST": True}, {"IS_LAST": False}
+    requests = [
+        {
+            "timestamp": 1000 * MS,
+            "response_timestamps": [1040 * MS, 1100 * MS, 1101 * MS],
+            "response_outputs": [audio, last, empty],
+        },
+        {"timestamp": 1100 * MS, "response_timestamps": [1160 * MS], "response_outputs": [last]},
+    ]
+    profile = Profile.of({"experiment": {"mode": "concurrency", "value": 2}, "requests": requests})
+    assert profile.first_samples_ms == (40.0, 60.0) and profile.last_samples_ms == (100.0, 60.0)
+    assert (profile.concurrency, profile.requests, profile.first_ms.p50) == (2, 2, 50.0)
+    assert profile.requests_per_s == pytest.approx(2 / 0.16)
+
+
+def test_a_stream_without_an_end_is_refused() -> None:
+    request = {"timestamp": 0, "response_timestamps": [1], "response_outputs": [{"IS_LAST": False}]}
+    with pytest.raises(SystemExit, match="without its last chunk"):
+        Profile.of({"experiment": {"value": 1}, "requests": [request]})

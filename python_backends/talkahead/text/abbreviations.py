@@ -59,7 +59,7 @@ _PLAIN = {
     "Univ": "university", "tel": "telephone", "Tel": "telephone", "ext": "extension", "Ext": "extension",
     "max": "maximum", "avg": "average", "incl": "including", "excl": "excluding", "appt": "appointment",
 }  # fmt: skip
-_OPEN_PLAIN = {"vs": "versus", "etc": "et cetera", "Etc": "et cetera", "PhD": "p h d"}
+_OPEN_PLAIN = {"vs": "versus", "Vs": "versus", "etc": "et cetera", "Etc": "et cetera", "PhD": "p h d"}
 
 ABBREVIATIONS: dict[str, Abbreviation] = {
     **{written: Abbreviation(words, Stop.NEVER_ENDS) for written, words in _TITLES.items()},

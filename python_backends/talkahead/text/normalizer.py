@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from talkahead.text.abbreviations import ABBREVIATIONS, AFTER_A_NAME, DOTTED, PHRASES, Abbreviation, Stop
 from talkahead.text.lexicon import Lexicon
@@ -24,6 +24,7 @@ _CONTEXT = 24
 _CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]{2,5}")
 _DOUBLED = re.compile(r"(.)\1")
 """Marks a sound, as in "psst" and "brr", rather than letters to be named."""
+_OPENING = frozenset("([{")
 _GRADED = word_list(
     "an An vitamin Vitamin plan Plan grade Grade type Type class Class option Option group Group team"
 )
@@ -38,6 +39,7 @@ _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _CAPITALS = re.compile(r"[A-Z]{2,}(?:'?s)?")
 _ELLIPSIS = re.compile(r"\.\.+|…")
 _INITIAL = re.compile(r"\.\s?(?:[A-Z]\.|[A-Z][a-z])")
+_PROTOCOL = re.compile(r"^https?://", re.IGNORECASE)
 _CLIPPED = {
     "em": "them", "tis": "tis", "twas": "twas", "til": "till", "cause": "because", "bout": "about",
     "round": "round",
@@ -85,9 +87,9 @@ class Normalizer:
             "dotted": self._dotted,
             "clipped": lambda match: [_CLIPPED[match[0][1:].lower()]],
             "phrase": lambda match: PHRASES[match[0]].split(),
-            "url": lambda match: self._spelling.address(re.sub(r"^(?i:https?://)", "", match[0]).rstrip("/")),
-            "email": lambda match: self._spelling.address(match[0]),
-            "domain": lambda match: self._spelling.address(match[0]),
+            "url": self._address,
+            "email": self._address,
+            "domain": self._address,
             "range": lambda match: ["to"],
             "per": lambda match: ["per"],
             "hash": lambda match: ["number" if match.string[match.end()].isdigit() else "hashtag"],
@@ -100,6 +102,21 @@ class Normalizer:
     def normalize(self, text: str) -> Iterator[Token]:
         """Spoken words and pauses in the order of the text, as they are asked for."""
         flat = flatten(text)
+        waiting: Token | None = (
+            None  # an "a", until it is known whether a word follows: else it is the letter
+        )
+        for token in self._tokens(flat):
+            if waiting:
+                if token.text == COMMA and flat[token.start] in _OPENING:
+                    continue
+                yield replace(waiting, text=LETTER_A) if token.is_pause else waiting
+            waiting = token if token.text == "a" else None
+            if not waiting:
+                yield token
+        if waiting:
+            yield replace(waiting, text=LETTER_A)
+
+    def _tokens(self, flat: str) -> Iterator[Token]:
         taken = -1  # a full stop that belonged to the abbreviation before it
         for match in PATTERN.finditer(flat):
             form, (start, end) = match.lastgroup or "", match.span()
@@ -143,7 +160,7 @@ class Normalizer:
 
     def _plain(self, written: str, match: Match) -> list[str]:
         word = as_ascii(written).lower()
-        if word == "a" and (not _has_word_after(match) or (written == "A" and _is_letter(match))):
+        if written == "A" and _is_letter(match):
             return [LETTER_A]
         is_spelled = word not in self._lexicon and _CONSONANTS.fullmatch(word) and not _DOUBLED.search(word)
         return self._spelling.letters(word) if is_spelled else [word]
@@ -151,6 +168,9 @@ class Normalizer:
     def _dotted(self, match: Match) -> list[str]:
         known = DOTTED.get(match[0].lower())
         return known.split() if known else self._spelling.letters(as_ascii(match[0].replace(".", "")))
+
+    def _address(self, match: Match) -> list[str]:
+        return self._spelling.address(as_ascii(_PROTOCOL.sub("", match[0]).rstrip("/")))
 
     def _end(self, match: Match) -> list[str]:
         written = match[0]
@@ -175,6 +195,8 @@ def _abbreviation(match: Match) -> Abbreviation | None:
     after = _word_after(match.string, match.end() + has_stop)
     if found.stop is Stop.BEFORE_NUMBER:
         return found if after.isdigit() else None
+    if found.needs_stop and match[0].islower() and _opens_sentence(match.string, match.end() + 1):
+        return None  # a word that ends its sentence ("the max.")
     is_last = not after[:1].isupper() or after in SENTENCE_STARTERS
     if match[0] in AFTER_A_NAME and is_last and _word_before(match)[:1].isupper():
         return Abbreviation(AFTER_A_NAME[match[0]], Stop.MAY_END, needs_stop=False)
@@ -229,11 +251,6 @@ def _word_after(text: str, place: int) -> str:
 def _word_before(match: Match) -> str:
     found = _WORD_BEFORE.search(match.string[max(0, match.start() - _CONTEXT) : match.start()])
     return found[1] if found else ""
-
-
-def _has_word_after(match: Match) -> bool:
-    following = match.string[match.end() : match.end() + 3].lstrip(" \"'(")
-    return bool(following) and (following[0].isalnum() or following[0] in "$£€#@")
 
 
 def _is_letter(match: Match) -> bool:

@@ -67,5 +67,6 @@ def _worth(words: Sequence[SpokenWord], end: int) -> float:
     """How good a place before words[end] is to take breath."""
     if words[end - 1].is_pause:
         return _AT_PAUSE
-    opens_phrase = words[end].text in FUNCTION_WORDS and words[end - 1].text not in FUNCTION_WORDS
-    return _AT_PHRASE if opens_phrase else 0.0
+    if words[end - 1].text in FUNCTION_WORDS:
+        return -_AT_PHRASE
+    return _AT_PHRASE if words[end].text in FUNCTION_WORDS else 0.0

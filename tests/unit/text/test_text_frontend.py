@@ -118,8 +118,8 @@ def test_ten_thousand_digits_are_read_one_by_one(frontend: TextFrontend) -> None
 def test_a_long_sentence_is_cut_at_its_clauses(frontend: TextFrontend) -> None:
     text = (
         "When the old captain finally came back from the long and dangerous voyage around the cape, the "
-        "people of the town gathered at the harbour with flags and flowers and music, although hardly anybody there "
-        "still remembered what he looked like or why he had left."
+        "people of the town gathered at the harbour with flags and flowers and music, although hardly "
+        "anybody there still remembered what he looked like or why he had left."
     )
     words = [segment.words for segment in frontend.segments(text)]
     assert len(words) == 2

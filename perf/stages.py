@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_SAMPLE = re.compile(r'^talkahead_(\w+)_seconds_(bucket|sum)(?:\{(.*)\})? (\S+)$')
+_SAMPLE = re.compile(r"^talkahead_(\w+)_seconds_(bucket|sum)(?:\{(.*)\})? (\S+)$")
 _BOUND = re.compile(r'le="([^"]+)"')
 
 

@@ -13,7 +13,7 @@ import pytest
 from fake_triton import FakeStream, FakeTriton, chunk
 from talkahead_client import Client
 
-from perf import latency, plot, report
+from perf import latency, report
 from perf.load import Load, Mode
 from perf.report import Spread
 from perf.server import Server, read_ready_line
@@ -73,6 +73,16 @@ def test_the_command_prints_a_table_and_keeps_the_samples(
     assert len(first["arrivals_ms"]) == 3 and first["figures"]["chunks"] == 3
     assert kept["settings"]["parameters"] == {"temperature": 0.5}
     assert {"cpu", "cores", "commit", "command", "versions", "weights"} <= set(kept["environment"])
+
+
+def test_a_report_becomes_a_picture(triton: FakeTriton, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="only the extra `perf` brings it")
+    from perf import plot
+
+    out = tmp_path / "latency.json"
+    assert (
+        latency.main(["--server", triton.address, "--streams", "1", "--seconds", "0", "--out", str(out)]) == 0
+    )
     assert plot.main([str(out)]) == 0
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 

@@ -210,7 +210,9 @@ class ModelConfig:
         """A parameter of config.pbtxt that is a positive integer."""
         text = self.parameters.get(name, str(default))
         if not text.isdigit() or int(text) < 1:
-            raise BadRequest(f"{self.folder.parent.name}: parameter {name}", text, "a whole number of at least 1")
+            raise BadRequest(
+                f"{self.folder.parent.name}: parameter {name}", text, "a whole number of at least 1"
+            )
         return int(text)
 
 
@@ -224,12 +226,11 @@ def thread_override(model: str) -> int | None:
     return int(text) if text.isdigit() and int(text) > 0 else None
 
 
-def child_environment(additions: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with `additions`; values of path lists are put in front of what is there."""
+def child_environment(search: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment, with `search` put in front of the variables that list folders."""
     environment = dict(os.environ)
-    for name, value in additions.items():
-        present = environment.get(name, "")
-        environment[name] = f"{value}:{present}" if name in {"PYTHONPATH", "LD_LIBRARY_PATH"} and present else value
+    for name, folders in search.items():
+        environment[name] = ":".join(filter(None, (folders, environment.get(name))))
     return environment
 
 

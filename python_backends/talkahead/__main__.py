@@ -1,0 +1,8 @@
+"""`python -m talkahead` is the command `talkahead`."""
+
+import sys
+
+from talkahead.serving.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

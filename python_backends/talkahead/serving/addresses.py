@@ -1,0 +1,69 @@
+"""Where a server listens."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Self
+
+_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """One host and the ports of Triton's three services."""
+
+    host: str
+    grpc: int
+    http: int
+    metrics: int
+
+    @classmethod
+    def choose(cls, host: str, grpc: int = 0, http: int = 0, metrics: int = 0) -> Self:
+        """The given ports, and a free one for each that is 0. All are held until the last is known."""
+        with ExitStack() as sockets:
+            ports = [port or _free_port(host, sockets) for port in (grpc, http, metrics)]
+        return cls(host, *ports)
+
+    def __str__(self) -> str:
+        services = (("grpc", self.grpc), ("http", self.http), ("metrics", self.metrics))
+        return " ".join(f"{name} {self.host}:{port}" for name, port in services)
+
+    @property
+    def _reachable(self) -> str:
+        """The host for calls from this machine, where the server listens on all interfaces."""
+        return "127.0.0.1" if self.host == "0.0.0.0" else self.host
+
+    def is_ready(self, model: str | None = None) -> bool:
+        """The whole server, or one model of it, takes requests."""
+        path = f"/v2/models/{model}/ready" if model else "/v2/health/ready"
+        try:
+            return self._get(self.http, path) is not None
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels; 0 when nobody reports it."""
+        text = self._get(self.metrics, "/metrics") or ""
+        values = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", text, re.MULTILINE)
+        return sum(float(value) for value in values)
+
+    def _get(self, port: int, path: str) -> str | None:
+        connection = http.client.HTTPConnection(self._reachable, port, timeout=_TIMEOUT_S)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            text = response.read().decode()
+            return text if response.status == 200 else None
+        finally:
+            connection.close()
+
+
+def _free_port(host: str, sockets: ExitStack) -> int:
+    listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+    listener.bind((host, 0))
+    port: int = listener.getsockname()[1]
+    return port

@@ -1,0 +1,194 @@
+"""`talkahead`: serve, speak, doctor."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from talkahead.errors import TalkaheadError
+from talkahead.serving.addresses import Addresses
+from talkahead.serving.installation import SOURCE_ROOT
+from talkahead.serving.launcher import Launcher, announce, show
+from talkahead.serving.server_log import LogLevel
+from talkahead.serving.server_process import ServeOptions
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except TalkaheadError as error:
+        show(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def serve_options(options: argparse.Namespace) -> ServeOptions:
+    """Raises TalkaheadError when the repository holds no models."""
+    serve = ServeOptions(
+        repository=options.repository.resolve(),
+        addresses=Addresses.choose(options.host, options.grpc_port, options.http_port, options.metrics_port),
+        config_name=options.model_config_name,
+        log_level=LogLevel[options.log_level.upper()],
+        threads=dict(options.threads),
+        start_timeout_s=options.start_timeout,
+        drain_timeout_s=options.drain_timeout,
+        exit_timeout_s=options.exit_timeout,
+        restarts=options.restarts,
+        binary=options.tritonserver,
+    )
+    if not serve.models:
+        raise TalkaheadError(f"--repository {serve.repository} holds no model (no */config.pbtxt)")
+    unknown = sorted(set(serve.threads) - set(serve.models))
+    if unknown:
+        raise TalkaheadError(f"--threads {unknown[0]}: the repository has {', '.join(serve.models)}")
+    return serve
+
+
+def _serve(options: argparse.Namespace) -> int:
+    return Launcher(serve_options(options), show, announce).run()
+
+
+def _speak(options: argparse.Namespace) -> int:
+    from talkahead.serving.speak import speak
+
+    return speak(serve_options(options), options.text, options.out, options.voice)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from talkahead.serving.doctor import examine
+
+    return examine(options.repository.resolve(), (options.grpc_port, options.http_port, options.metrics_port))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="talkahead", description="Streaming text-to-speech on NVIDIA Triton.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = _add(commands, "serve", "start the server and keep it running until SIGTERM or Ctrl-C", _serve)
+    serve.epilog = (
+        "Prints one line on standard output when every model is ready: 'ready grpc HOST:PORT http HOST:PORT "
+        "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams are "
+        "refused, open ones finish; the second stops now."
+    )
+    speak = _add(commands, "speak", "start a server, speak one text into a wav file, stop the server", _speak)
+    speak.add_argument("text", help="what to say")
+    speak.add_argument("--out", type=Path, default=Path("out.wav"), help="wav file to write (default: %(default)s)")
+    speak.add_argument("--voice", help="a voice of the server (default: its first)")
+    _add(commands, "doctor", "say what is missing on this machine and how to get it", _doctor)
+    return parser
+
+
+def _add(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, about: str, run: object
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
+    command.set_defaults(run=run)
+    _add_server_options(command.add_argument_group("server"))
+    return command
+
+
+def _add_server_options(group: "argparse._ArgumentGroup") -> None:
+    default = ServeOptions(Path(), Addresses("127.0.0.1", 0, 0, 0))
+    group.add_argument(
+        "--repository", type=Path, default=_default_repository(), help="model repository (default: %(default)s)"
+    )
+    group.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    for name in ("grpc", "http", "metrics"):
+        group.add_argument(f"--{name}-port", type=_port, default=0, metavar="PORT", help="(default: a free one)")
+    group.add_argument(
+        "--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt of every model that has it"
+    )
+    group.add_argument(
+        "--threads",
+        type=_thread_count,
+        action="append",
+        default=[],
+        metavar="MODEL=N",
+        help="threads of one model's process, instead of its config.pbtxt's; repeatable",
+    )
+    group.add_argument(
+        "--log-level",
+        choices=[level.name.lower() for level in LogLevel],
+        default=default.log_level.name.lower(),
+        help="of the server's own log (default: %(default)s)",
+    )
+    group.add_argument(
+        "--start-timeout",
+        type=_seconds,
+        default=default.start_timeout_s,
+        metavar="S",
+        help="give up when the models are not ready by then (default: %(default)s)",
+    )
+    group.add_argument(
+        "--drain-timeout",
+        type=_seconds,
+        default=default.drain_timeout_s,
+        metavar="S",
+        help="how long open streams may go on after a signal (default: %(default)s)",
+    )
+    group.add_argument(
+        "--exit-timeout",
+        type=_count,
+        default=default.exit_timeout_s,
+        metavar="S",
+        help="Triton's own wait for requests in flight, after that (default: %(default)s)",
+    )
+    group.add_argument(
+        "--restarts",
+        type=_count,
+        default=default.restarts,
+        metavar="N",
+        help="restart the server at most N times when a model's process dies (default: %(default)s)",
+    )
+    group.add_argument(
+        "--tritonserver",
+        type=Path,
+        metavar="PATH",
+        help="a tritonserver with its own backends (default: the wheel's, else the one on the PATH)",
+    )
+
+
+def _default_repository() -> Path:
+    """The checkout's, when the package runs from one; else the working directory's."""
+    checkout = SOURCE_ROOT.parent / "model_repository"
+    return checkout if checkout.is_dir() else Path("model_repository")
+
+
+def _port(text: str) -> int:
+    return _whole(text, 0, 65_535)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0, 1_000_000)
+
+
+def _whole(text: str, low: int, high: int) -> int:
+    if not text.isdecimal() or not low <= int(text) <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def _thread_count(text: str) -> tuple[str, int]:
+    model, _, count = text.partition("=")
+    if not model or not count.isdecimal() or not 1 <= int(count) <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is not MODEL=N, with N from 1 to 1024")
+    return model, int(count)

@@ -1,0 +1,64 @@
+"""`control`: ends a stream, lists the voices, reports how busy the talker is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from talkahead.config import ModelConfig
+from talkahead.engine.acknowledgements import ControlClient, LoadReport
+from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.serving.triton_api import InferenceRequest, TritonApi, Wire
+from talkahead.serving.voices import Voices
+
+
+class ControlServer:
+    """The serve loop of `control`. RESULT is one JSON object."""
+
+    def __init__(self, api: TritonApi, config: ModelConfig) -> None:
+        self._wire = Wire(api)
+        self._voices = Voices.of(config)
+        self._talkers = ControlClient()
+        self._commands: dict[str, Callable[[InferenceRequest], dict[str, object]]] = {
+            "cancel": self._cancel,
+            "voices": lambda _: {"voices": self._voices.names},
+            "load": lambda _: _joined(self._talkers.load()),
+        }
+
+    def execute(self, requests: Sequence[InferenceRequest]) -> list[object]:
+        return [self._answer(request) for request in requests]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _answer(self, request: InferenceRequest) -> object:
+        try:
+            command = self._wire.text(request, "COMMAND") or ""
+            if command not in self._commands:
+                raise BadRequest("COMMAND", command, ", ".join(self._commands))
+            result = json.dumps(self._commands[command](request)).encode()
+            return self._wire.response(RESULT=np.array([result], np.object_))
+        except Exception as error:
+            return self._wire.failure(error)
+
+    def _cancel(self, request: InferenceRequest) -> dict[str, object]:
+        stream = self._wire.optional(request, "STREAM")
+        request_id = self._wire.text(request, "REQUEST_ID")
+        cancelled = self._talkers.cancel(None if stream is None else int(stream.reshape(-1)[0]), request_id)
+        return {"cancelled": cancelled}
+
+
+def _joined(reports: list[LoadReport]) -> dict[str, object]:
+    """One report for all talkers: sums, and the best prediction, since a newcomer may go to any."""
+    healthy = [report for report in reports if report.healthy]
+    if not healthy:
+        raise TalkaheadError("no talker answers", Code.UNAVAILABLE)
+    best = min(healthy, key=lambda report: report.predicted_first_chunk_ms)
+    sums = {
+        name: sum(getattr(report, name) for report in healthy)
+        for name in ("active", "queued", "open_streams", "slots")
+    }
+    return {**asdict(best), **sums}

@@ -1,0 +1,158 @@
+"""`frontend`: refuses bad requests with a sentence, and sends the text on segment by segment."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from talkahead.config import ModelConfig, RequestOptions
+from talkahead.engine.acknowledgements import rendezvous_folder
+from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.serving.fair_rounds import FairRounds
+from talkahead.serving.rendezvous import draining_flag
+from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
+from talkahead.serving.voices import Voices
+from talkahead.telemetry import Telemetry
+from talkahead.text.frontend import TextFrontend, TextSegment
+from talkahead.types import SegmentHeader
+
+MAX_CHARACTERS = 20_000
+_STREAM_BITS = 63
+_SEED_BITS = 48
+_WARM_UP_TEXT = "Dr. Smith paid $45.50 for 3 kg of apples on March 3rd, 1999, at 10:30. Didn't he? Xylquor!"
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A checked request and the way back."""
+
+    text: str
+    voice: int
+    seed: int
+    stream: int
+    sender: ResponseSender
+
+    def header(self, segment: int, is_last: bool, start: int, end: int) -> SegmentHeader:
+        return SegmentHeader(self.stream, segment, int(is_last), start, end, self.seed)
+
+
+class FrontendServer:
+    """The serve loop of `frontend`."""
+
+    def __init__(self, api: TritonApi, config: ModelConfig) -> None:
+        self._wire = Wire(api)
+        self._log = api.Logger
+        self._voices = Voices.of(config)
+        self._text = TextFrontend()
+        self._text.segments(_WARM_UP_TEXT)
+        self._draining = draining_flag(rendezvous_folder())
+        self._telemetry = Telemetry(api, "frontend", ("frontend",))
+        self._rounds = FairRounds("frontend-text")
+
+    def execute(self, requests: Sequence[InferenceRequest]) -> None:
+        for request in requests:
+            sender = request.get_response_sender()
+            try:
+                utterance = self._read(request, sender)
+            except Exception as error:
+                self._refuse(sender, error)
+            else:
+                self._rounds.add(self._speak(utterance))
+
+    def close(self) -> None:
+        self._rounds.close()
+        self._telemetry.close()
+
+    def _read(self, request: InferenceRequest, sender: ResponseSender) -> Utterance:
+        if self._draining.exists():
+            raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
+        options = RequestOptions.from_json(request.parameters())
+        text = self._wire.text(request, "TEXT") or ""
+        if not text or len(text) > MAX_CHARACTERS:
+            raise BadRequest("TEXT", text, f"1 to {MAX_CHARACTERS:,} characters")
+        if not text.strip():
+            raise BadRequest("TEXT", text, "something to say")
+        self._refuse_reference(request)
+        return Utterance(
+            text=text,
+            voice=self._voices.id_of(self._wire.text(request, "VOICE")),
+            seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed,
+            stream=secrets.randbits(_STREAM_BITS),
+            sender=sender,
+        )
+
+    def _refuse_reference(self, request: InferenceRequest) -> None:
+        for name in ("REFERENCE_AUDIO", "REFERENCE_TEXT"):
+            if (value := self._wire.optional(request, name)) is not None:
+                voices = ", ".join(self._voices.names)
+                raise BadRequest(
+                    name, f"{value.size} values", f"nothing: this talker does not clone voices; {voices}"
+                )
+
+    def _speak(self, utterance: Utterance) -> Iterator[None]:
+        """Sends one segment a step. Nothing has left before the first step, so it may still refuse the text."""
+        began = perf_counter()
+        sent = 0
+        try:
+            for segment, is_last in _with_last(self._text.iter_segments(utterance.text)):
+                self._send(utterance, segment, sent, is_last)
+                if sent == 0:
+                    self._telemetry.stage("frontend", perf_counter() - began)
+                sent += 1
+                yield
+            if sent == 0:
+                raise BadRequest("TEXT", utterance.text, "at least one word that can be spoken")
+            utterance.sender.send(flags=self._wire.final)
+        except Exception as error:
+            if sent == 0:
+                self._refuse(utterance.sender, error)
+            else:
+                self._break_off(utterance, sent, error)
+
+    def _send(self, utterance: Utterance, segment: TextSegment, index: int, is_last: bool) -> None:
+        header = utterance.header(index, is_last, segment.char_start, segment.char_end)
+        self._send_symbols(utterance, segment.symbols, header)
+
+    def _send_symbols(
+        self, utterance: Utterance, symbols: npt.NDArray[np.int32], header: SegmentHeader
+    ) -> None:
+        response = self._wire.response(
+            SYMBOLS=symbols,
+            VOICE_ID=np.array([utterance.voice], np.int32),
+            REFERENCE=np.zeros(0, np.float32),
+            SEGMENT=header.to_array(),
+        )
+        utterance.sender.send(response)
+
+    def _refuse(self, sender: ResponseSender, error: Exception) -> None:
+        if not isinstance(error, TalkaheadError):
+            self._log.log_error(f"{type(error).__name__}: {error}")
+        sender.send(self._wire.failure(error), flags=self._wire.final)
+
+    def _break_off(self, utterance: Utterance, sent: int, error: Exception) -> None:
+        """Segments are on their way, and an error from here would leave them open in Triton for ever.
+
+        The talker ends the stream instead: on a segment whose symbols no encoder has.
+        """
+        self._log.log_error(f"segment {sent} of stream {utterance.stream}: {type(error).__name__}: {error}")
+        end = len(utterance.text)
+        self._send_symbols(utterance, np.full((1, 4), -1, np.int32), utterance.header(sent, True, end, end))
+        utterance.sender.send(flags=self._wire.final)
+
+
+def _with_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+    """Each item, and whether it is the last; one item ahead of the consumer."""
+    iterator = iter(items)
+    for current in iterator:
+        for following in iterator:
+            yield current, False
+            current = following
+        yield current, True

@@ -1,0 +1,152 @@
+"""Finds the Triton server on this machine and what it needs to run this package in its Python models.
+
+The wheel `nvidia-pytriton` carries NVIDIA's server, the Python backend, and one backend process ("stub") for each
+Python version, but not in the shape that the server wants; `prepare` builds that shape in a folder of links.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import talkahead
+from talkahead.config import child_environment
+from talkahead.errors import Code, TalkaheadError
+
+STUB = "triton_python_backend_stub"
+PYTHON_TAG = f"{sys.version_info.major}.{sys.version_info.minor}"
+SOURCE_ROOT = Path(talkahead.__file__).resolve().parent.parent
+"""The folder that holds the package, which need not be installed."""
+
+
+class LaunchError(TalkaheadError):
+    """The server cannot be started; the message says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Code.UNAVAILABLE)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A server to run: its binary, its backends (None: where the binary looks by itself) and its environment."""
+
+    binary: Path
+    backends: Path | None
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """The parts of `nvidia-pytriton` that lie in site-packages."""
+
+    server: Path
+    """The folder `pytriton/tritonserver`."""
+    libraries: Path
+
+    @property
+    def binary(self) -> Path:
+        return self.server / "bin" / "tritonserver"
+
+    @property
+    def stub(self) -> Path:
+        return self.server / "python_backend_stubs" / PYTHON_TAG / STUB
+
+    @property
+    def python_backend(self) -> Path:
+        return self.server / "backends" / "python"
+
+
+def find_wheel() -> Wheel | None:
+    spec = find_spec("pytriton")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    return Wheel(folder / "tritonserver", folder.parent / "nvidia_pytriton.libs")
+
+
+def find_libpython() -> Path | None:
+    """The shared library of the running Python, which the stub loads.
+
+    Debian ships it apart from the interpreter; `make` unpacks it into the virtual environment where it is missing.
+    """
+    name = str(sysconfig.get_config_var("INSTSONAME") or "")
+    if ".so" not in name:
+        name = f"libpython{PYTHON_TAG}.so.1.0"
+    for folder in _library_folders():
+        if (folder / name).is_file():
+            return folder / name
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return None
+    return Path(name)
+
+
+def _library_folders() -> Iterator[Path]:
+    yield Path(sys.prefix) / "lib"
+    folder = sysconfig.get_config_var("LIBDIR")
+    if folder:
+        yield Path(folder)
+        yield Path(folder) / str(sysconfig.get_config_var("MULTIARCH") or "")
+    yield Path(sys.base_prefix) / "lib"
+
+
+def prepare(runtime: Path, binary: Path | None = None) -> Installation:
+    """An installation that can start: `binary`, else the wheel, else `tritonserver` on the PATH.
+
+    Args:
+        runtime: an empty folder, in use as long as the server runs.
+        binary: a tritonserver with its own backends, as in NVIDIA's container.
+    """
+    wheel = find_wheel()
+    if binary is None and wheel is not None:
+        return _from_wheel(wheel, runtime)
+    found = binary or shutil.which("tritonserver")
+    if found is None or not os.access(found, os.X_OK):
+        raise LaunchError(
+            f"no Triton server: {found or 'tritonserver'} is not a program on this machine; install the wheel "
+            "(pip install nvidia-pytriton==0.7.0) or give --tritonserver"
+        )
+    return Installation(Path(found), None, child_environment({}))
+
+
+def _from_wheel(wheel: Wheel, runtime: Path) -> Installation:
+    if not wheel.stub.is_file():
+        versions = sorted(path.name for path in wheel.stub.parent.parent.glob("*"))
+        raise LaunchError(
+            f"nvidia-pytriton has no backend for Python {PYTHON_TAG}; it has {', '.join(versions)}"
+        )
+    libpython = find_libpython()
+    if libpython is None:
+        raise LaunchError(missing_libpython())
+    backend = runtime / "backends" / "python"
+    backend.mkdir(parents=True)
+    for source in (*wheel.python_backend.glob("*.so"), *wheel.python_backend.glob("*.py"), wheel.stub):
+        (backend / source.name).symlink_to(source)
+    # The models get this very package, also where it runs from a checkout that is not installed.
+    (backend / "talkahead").symlink_to(Path(talkahead.__file__).parent)
+    libraries = [wheel.libraries] + ([libpython.parent] if libpython.is_absolute() else [])
+    environment = child_environment(
+        {
+            # The interpreter in the stub ignores PYTHONPATH and PYTHONHOME. It takes the first python3 on the PATH
+            # for itself, and so the virtual environment around that one.
+            "PATH": str(Path(sys.executable).parent),
+            "LD_LIBRARY_PATH": ":".join(map(str, libraries)),
+        }
+    )
+    return Installation(wheel.binary, runtime / "backends", environment)
+
+
+def missing_libpython() -> str:
+    return (
+        f"libpython{PYTHON_TAG}.so.1.0 is missing, which Triton's Python backend loads; on Debian and Ubuntu: "
+        f"apt-get install libpython{PYTHON_TAG}"
+    )
+

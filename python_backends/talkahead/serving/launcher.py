@@ -1,0 +1,187 @@
+"""Keeps a server running: starts it, says when it is ready, restarts it when a model died, drains it at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from talkahead.serving.server_events import ModelEnded, ServerEvents, StopSignals
+from talkahead.serving.server_log import ServerLog
+from talkahead.serving.server_process import ServeOptions, ServerProcess
+from talkahead.telemetry import OPEN_STREAMS
+
+_READY_POLL_S = 0.1
+_DRAIN_POLL_S = 0.2
+_RELOAD_GRACE_S = 0.5
+_EXIT_MARGIN_S = 5.0
+_STEADY_S = 600.0
+"""A server that ran this long gets all its restarts back."""
+
+
+class Outcome(Enum):
+    """How one run of the server ended."""
+
+    STOPPED = auto()
+    NOT_STARTED = auto()
+    BROKE = auto()
+
+
+@dataclass(frozen=True)
+class Ending:
+    """An outcome and its reason, a sentence for the user."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+class Launcher:
+    """`run` serves until it is told to stop; what the user should see goes to `show` and `announce`."""
+
+    def __init__(
+        self, options: ServeOptions, show: Callable[[str], None], announce: Callable[[str], None]
+    ) -> None:
+        self._options = options
+        self._show = show
+        self._announce = announce
+        self._signals = StopSignals()
+
+    def run(self) -> int:
+        """The exit status of the command."""
+        with self._signals.caught():
+            restarts_left = self._options.restarts
+            while True:
+                began = time.monotonic()
+                ending = self._run_once()
+                if ending.outcome is Outcome.STOPPED:
+                    return 0
+                self._show(f"error: {ending.reason}")
+                if time.monotonic() - began > _STEADY_S:
+                    restarts_left = self._options.restarts
+                if ending.outcome is Outcome.NOT_STARTED or restarts_left == 0:
+                    self._show("giving up")
+                    return 1
+                restarts_left -= 1
+                self._show(f"restarting the server on the same ports ({restarts_left} restarts left)")
+
+    def _run_once(self) -> Ending:
+        server = ServerProcess(self._options)
+        log = ServerLog(self._show, self._options.log_level)
+        events = ServerEvents(server, log, self._signals)
+        run = _Run(self._options, server, log, events, self._signals, self._show)
+        try:
+            ending = run.start()
+            if ending is None:
+                self._announce(f"ready {self._options.addresses}")
+                ending = run.keep()
+            return ending
+        finally:
+            events.close()
+            server.clean_up()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One server, from its start to its end."""
+
+    options: ServeOptions
+    server: ServerProcess
+    log: ServerLog
+    events: ServerEvents
+    signals: StopSignals
+    show: Callable[[str], None]
+
+    def start(self) -> Ending | None:
+        """Waits until every model is ready; an ending if that will not happen."""
+        began = time.monotonic()
+        expected = self.options.models
+        known = 0
+        while not (self.log.loaded.issuperset(expected) and self.options.addresses.is_ready()):
+            if self.signals.count:
+                return self._stop()
+            if self.server.ended() is not None:
+                self.events.wait(0)
+                return Ending(Outcome.NOT_STARTED, self.log.reason)
+            if time.monotonic() - began > self.options.start_timeout_s:
+                waiting = ", ".join(sorted(set(expected) - self.log.loaded)) or "the server"
+                return Ending(
+                    Outcome.NOT_STARTED, f"{waiting} not ready after {self.options.start_timeout_s:g} s"
+                )
+            self.events.wait(_READY_POLL_S)
+            if len(self.log.loaded) > known:
+                known = len(self.log.loaded)
+                names = " ".join(sorted(self.log.loaded))
+                self.show(f"loading: {known} of {len(expected)} models ready after "
+                          f"{time.monotonic() - began:.1f} s ({names})")  # fmt: skip
+        self.events.watch_models()
+        return None
+
+    def keep(self) -> Ending:
+        """Returns when the server ended, a model died, or a stop was asked for and done."""
+        known = set(self.log.loaded)
+        while True:
+            ended = self.events.wait(None)
+            if self.signals.count:
+                return self._drain()
+            if (status := self.server.ended()) is not None:
+                return Ending(Outcome.BROKE, f"the server ended by itself with status {status}")
+            for event in ended:
+                if self._is_crash(event):
+                    name = event.process.model
+                    return Ending(
+                        Outcome.BROKE, f"the process of model {name} died (pid {event.process.pid})"
+                    )
+            if self.log.loaded != known:
+                known = set(self.log.loaded)
+                self.events.watch_models()
+
+    def _is_crash(self, event: ModelEnded) -> bool:
+        """Not the end of a process whose model was unloaded or loaded anew by the model control API."""
+        time.sleep(_RELOAD_GRACE_S)
+        self.events.watch_models()
+        is_replaced = event.process.model in self.events.models
+        return not is_replaced and self.options.addresses.is_ready(event.process.model)
+
+    def _drain(self) -> Ending:
+        """Lets open streams finish, but no longer than the drain timeout or a second signal."""
+        self.server.refuse_new_streams()
+        deadline = time.monotonic() + self.options.drain_timeout_s
+        shown = -1
+        while (streams := self._open_streams()) and time.monotonic() < deadline and self.signals.count < 2:
+            if streams != shown:
+                self.show(f"draining: {streams} open streams (again to stop now)")
+                shown = streams
+            self.events.wait(_DRAIN_POLL_S)
+            if self.server.ended() is not None:
+                break
+        return self._stop()
+
+    def _open_streams(self) -> int:
+        try:
+            return int(self.options.addresses.metric(OPEN_STREAMS))
+        except OSError:
+            return 0
+
+    def _stop(self) -> Ending:
+        self.show("stopping the server")
+        self.server.ask_to_stop()
+        deadline = time.monotonic() + self.options.exit_timeout_s + _EXIT_MARGIN_S
+        while self.server.ended() is None and time.monotonic() < deadline:
+            self.events.wait(_DRAIN_POLL_S)
+        clean = self.server.ended() == 0
+        self.show(
+            "stopped" if clean else "stopped; Triton still counted requests in flight at its exit timeout"
+        )
+        return Ending(Outcome.STOPPED)
+
+
+def show(line: str) -> None:
+    """Progress and the log, for people."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def announce(line: str) -> None:
+    """The ready line, for programs."""
+    print(line, flush=True)

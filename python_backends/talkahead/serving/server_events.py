@@ -1,0 +1,115 @@
+"""What happens to a running server, from one place: its log, its end, the end of its models, signals to us."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from talkahead.serving.process_watch import ModelProcess, model_processes
+from talkahead.serving.server_log import ServerLog
+from talkahead.serving.server_process import ServerProcess
+
+_READ_BYTES = 65_536
+
+
+class StopSignals:
+    """Counts SIGTERM and SIGINT, and wakes a selector for each."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.reader, self._writer = socket.socketpair()
+        for end in (self.reader, self._writer):
+            end.setblocking(False)
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        previous = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGINT)}
+        previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(previous_fd)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+
+@dataclass(frozen=True)
+class ModelEnded:
+    """A Python model's process is gone."""
+
+    process: ModelProcess
+
+
+class ServerEvents:
+    """A selector over one server's descriptors; used by one thread."""
+
+    def __init__(self, server: ServerProcess, log: ServerLog, signals: StopSignals) -> None:
+        self._server, self._log, self._signals = server, log, signals
+        self._unread = b""
+        self._models: dict[int, ModelProcess] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(signals.reader, selectors.EVENT_READ)
+        assert server.log_pipe is not None
+        self._log_fd = server.log_pipe.fileno()
+        self._selector.register(self._log_fd, selectors.EVENT_READ)
+        self._server_handle = os.pidfd_open(server.pid)
+        self._selector.register(self._server_handle, selectors.EVENT_READ)
+
+    def wait(self, timeout_s: float | None) -> list[ModelEnded]:
+        """Blocks until something happened; relays the log; returns which models ended."""
+        ended = []
+        for key, _ in self._selector.select(timeout_s):
+            if key.fileobj is self._signals.reader:
+                self._signals.reader.recv(_READ_BYTES)
+            elif key.fd == self._log_fd:
+                self._read_log()
+            elif isinstance(key.data, ModelProcess):
+                ended.append(ModelEnded(key.data))
+                self._forget(key.data)
+        return ended
+
+    def watch_models(self) -> None:
+        """Adds the model processes that started since the last call."""
+        for pid, model in model_processes(self._server.pid):
+            if pid in self._models or (process := ModelProcess.open(pid, model)) is None:
+                continue
+            self._models[pid] = process
+            self._selector.register(process.handle, selectors.EVENT_READ, process)
+
+    @property
+    def models(self) -> set[str]:
+        """Models with a living process."""
+        return {process.model for process in self._models.values()}
+
+    def close(self) -> None:
+        self._read_log()
+        for process in list(self._models.values()):
+            self._forget(process)
+        self._selector.close()
+        os.close(self._server_handle)
+
+    def _forget(self, process: ModelProcess) -> None:
+        self._selector.unregister(process.handle)
+        process.close()
+        del self._models[process.pid]
+
+    def _read_log(self) -> None:
+        while chunk := self._read_chunk():
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
+            for line in lines:
+                self._log.read(line.decode(errors="replace"))
+
+    def _read_chunk(self) -> bytes:
+        try:
+            return os.read(self._log_fd, _READ_BYTES)
+        except BlockingIOError:
+            return b""

@@ -1,0 +1,112 @@
+"""Triton's log, readable: one short line per event, noise left out, a model's own error kept whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+_LINE = re.compile(r"(?P<level>[IWEFV])\d{4} (?P<time>\S+) +\d+ (?P<source>[^\]]+)\] (?P<text>.*)")
+_FAILED = re.compile(r"failed to load '(?P<model>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL)
+_LOADED = re.compile(r"successfully loaded '(?P<model>[^']+)'")
+_TABLE = re.compile(r"\s*[+|]")
+_TRACE = re.compile(r"At:$|  ")
+_NOISE = (
+    "Unable to allocate pinned system memory",
+    "pinned_memory_manager",
+    "CUDA memory pool disabled",
+    "Collecting CPU metrics",
+    "Neither cache config",
+    "Failed to get processor count",
+    "CudaDriverHelper",
+    # Said once, at the end, by `reason`.
+    "Failed to create instance",
+    "failed to load '",
+    "which has no loaded version",
+    "failed to load all models",
+)
+_KEPT_FAILURE_LINES = 40
+
+
+class LogLevel(IntEnum):
+    """What is shown: everything at least this grave."""
+
+    DEBUG = 0
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+
+_LEVELS = {
+    "V": LogLevel.DEBUG,
+    "I": LogLevel.INFO,
+    "W": LogLevel.WARNING,
+    "E": LogLevel.ERROR,
+    "F": LogLevel.ERROR,
+}
+
+
+@dataclass
+class ServerLog:
+    """Reads the log of one server run, line by line."""
+
+    show: Callable[[str], None]
+    level: LogLevel = LogLevel.WARNING
+    loaded: set[str] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)
+    """Why a model did not load, by model."""
+    _failing: str | None = None
+    """The model whose error goes on over the next lines (a traceback)."""
+    _is_shown: bool = False
+
+    def read(self, line: str) -> None:
+        match = _LINE.match(line)
+        if match is None:
+            self._read_continuation(line)
+            return
+        self._failing = None
+        level, text = _LEVELS[match["level"]], _plain(match["text"])
+        self._notice(text)
+        is_noise = self.level is not LogLevel.DEBUG and any(noise in line for noise in _NOISE)
+        self._is_shown = level >= self.level and not is_noise
+        if self._is_shown:
+            self.show(f"{match['time'][:12]} {level.name.lower():7} {text}  ({match['source']})")
+
+    def _notice(self, text: str) -> None:
+        if match := _LOADED.search(text):
+            self.loaded.add(match["model"])
+        if match := _FAILED.search(text):
+            self._failing = match["model"]
+            self.failures[match["model"]] = match["reason"]
+
+    def _read_continuation(self, line: str) -> None:
+        """A line without a head: more of the line before, a table of the server, or what a model printed."""
+        if self._failing and self.failures[self._failing].count("\n") < _KEPT_FAILURE_LINES:
+            self.failures[self._failing] += "\n" + line.removesuffix('"')
+            return
+        if self.level is not LogLevel.DEBUG and (not line.strip() or _TABLE.match(line)):
+            return
+        if self.level is not LogLevel.DEBUG and any(noise in line for noise in _NOISE):
+            return
+        if self._is_shown or not _TRACE.match(line):
+            self.show(f"             {line}")
+
+    @property
+    def reason(self) -> str:
+        """Why the server did not start, as far as its log tells."""
+        if not self.failures:
+            return "the server stopped by itself; --log-level info shows its whole log"
+        return "\n".join(f"model {model} did not load: {_short(text)}" for model, text in self.failures.items())
+
+
+def _plain(text: str) -> str:
+    """Without the quotes and escapes of newer servers."""
+    return text.strip().removeprefix('"').removesuffix('"').replace("\\n", "\n").replace('\\"', '"').rstrip()
+
+
+def _short(reason: str) -> str:
+    """The message of a Python model's exception and where it was raised, without the rest of the stack."""
+    message, _, places = reason.partition("\n\nAt:")
+    place = places.strip().splitlines()[:1]
+    return " ".join([message.strip().removeprefix("Internal: "), *(f"(at {where.strip()})" for where in place)])

@@ -1,0 +1,136 @@
+"""One run of tritonserver: its command, its children, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from talkahead.config import THREADS_PREFIX
+from talkahead.engine.acknowledgements import rendezvous_folder
+from talkahead.serving.addresses import Addresses
+from talkahead.serving.installation import prepare
+from talkahead.serving.rendezvous import draining_flag
+from talkahead.serving.server_log import LogLevel
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `talkahead serve` was asked for."""
+
+    repository: Path
+    addresses: Addresses
+    config_name: str | None = None
+    log_level: LogLevel = LogLevel.WARNING
+    threads: Mapping[str, int] = field(default_factory=dict)
+    start_timeout_s: float = 300.0
+    drain_timeout_s: float = 30.0
+    exit_timeout_s: int = 10
+    restarts: int = 3
+    binary: Path | None = None
+
+    @property
+    def models(self) -> list[str]:
+        return sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
+
+
+class ServerProcess:
+    """A started server, with the folders that live as long as it does."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self._runtime = Path(tempfile.mkdtemp(prefix="talkahead-runtime-"))
+        try:
+            self._process = self._start(options)
+        except BaseException:
+            shutil.rmtree(self._runtime, ignore_errors=True)
+            raise
+        self._meeting_place = rendezvous_folder(self.pid)
+        # An earlier server may have had this process id and been killed with its launcher.
+        shutil.rmtree(self._meeting_place, ignore_errors=True)
+        self.log_pipe = self._process.stdout
+        assert self.log_pipe is not None
+        os.set_blocking(self.log_pipe.fileno(), False)
+
+    def _start(self, options: ServeOptions) -> subprocess.Popen[bytes]:
+        installation = prepare(self._runtime, options.binary)
+        threads = {THREADS_PREFIX + model.upper(): str(count) for model, count in options.threads.items()}
+        command = [str(installation.binary), *_arguments(options, installation.backends, self._runtime.name)]
+        if setpriv := shutil.which("setpriv"):
+            # The server ends with this launcher, however that ends.
+            command = [setpriv, "--pdeathsig", "TERM", "--", *command]
+        return subprocess.Popen(
+            command,
+            env={**installation.environment, **threads},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # A terminal's Ctrl-C reaches the launcher alone, which drains first.
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def refuse_new_streams(self) -> None:
+        """The frontend answers from now on that the server is going away."""
+        flag = draining_flag(self._meeting_place)
+        flag.parent.mkdir(mode=0o700, exist_ok=True)
+        flag.touch()
+
+    def ask_to_stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def ended(self) -> int | None:
+        """The exit status, or None while it runs."""
+        return self._process.poll()
+
+    def clean_up(self) -> None:
+        """Ends what still runs of the server and its models, and removes what they left."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        if self.log_pipe is not None:
+            self.log_pipe.close()
+        for region in _SHARED_MEMORY.glob(f"{self._runtime.name}*"):
+            region.unlink(missing_ok=True)
+        for folder in (self._meeting_place, self._runtime):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _arguments(options: ServeOptions, backends: Path | None, name: str) -> list[str]:
+    addresses = options.addresses
+    flags = {
+        "model-repository": options.repository,
+        "grpc-address": addresses.host,
+        "grpc-port": addresses.grpc,
+        "http-address": addresses.host,
+        "http-port": addresses.http,
+        "metrics-address": addresses.host,
+        "metrics-port": addresses.metrics,
+        "exit-timeout-secs": options.exit_timeout_s,
+        "model-load-thread-count": len(options.models),
+        # Shared memory of a server that was killed can be told from another's.
+        "backend-config": f"python,shm-region-prefix-name={name}",
+        "allow-gpu-metrics": str(_has_gpu()).lower(),
+        "log-verbose": 1 if options.log_level is LogLevel.DEBUG else 0,
+    }
+    if backends is not None:
+        flags["backend-directory"] = backends
+    if options.config_name is not None:
+        flags["model-config-name"] = options.config_name
+    # The configurations are complete: guessing them would start every Python model twice.
+    return ["--disable-auto-complete-config", *(f"--{name}={value}" for name, value in flags.items())]
+
+
+def _has_gpu() -> bool:
+    return any(Path("/dev").glob("nvidia[0-9]*"))

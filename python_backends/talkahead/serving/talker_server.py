@@ -1,0 +1,145 @@
+"""`talker`: hands each segment to the engine, and the engine's windows back to Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.llama import load_llama
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import ModelConfig, RequestOptions
+from talkahead.engine.acknowledgements import AcknowledgementReceiver
+from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.requests import SegmentRequest, Window
+from talkahead.engine.talker_engine import TalkerEngine
+from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.serving.model_device import claim_device
+from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
+from talkahead.telemetry import TalkerTelemetry
+from talkahead.types import SegmentHeader
+
+_WARM_UP_SYMBOLS = 40
+_WARM_UP_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class SenderOutlet:
+    """One segment's response sender, as the engine sees it."""
+
+    wire: Wire
+    sender: ResponseSender
+
+    def send(self, window: Window) -> None:
+        response = self.wire.response(
+            FRAMES=window.frames, WINDOW=window.header.to_array(), STATS=window.stats.to_array()
+        )
+        self.sender.send(response)
+
+    def close(self) -> None:
+        self.sender.send(flags=self.wire.final)
+
+    def fail(self, error: TalkaheadError) -> None:
+        self.sender.send(self.wire.failure(error), flags=self.wire.final)
+
+
+class TalkerServer:
+    """The serve loop of `talker`."""
+
+    def __init__(self, api: TritonApi, config: ModelConfig) -> None:
+        self._wire = Wire(api)
+        device = claim_device(config, "talker")
+        codec = CodecConfig.from_file(config.artifact_folder("vocoder") / "codec.json")
+        backbone = _load_backbone(config, codec, device)
+        self._telemetry = TalkerTelemetry(api)
+        limits = EngineConfig(
+            context_frames=codec.context_frames,
+            lookahead_frames=codec.lookahead_frames,
+            frames_per_s=codec.sample_rate_hz / codec.hop,
+            max_pending=config.whole("max_pending", EngineConfig.max_pending),
+        )
+        _warm_up(backbone, limits)
+        # The engine wants the socket's address, so the socket is bound first and read afterwards.
+        self._receiver = AcknowledgementReceiver()
+        self._engine = TalkerEngine(
+            backbone, limits, address=self._receiver.address, telemetry=self._telemetry
+        )
+        self._receiver.start(self._engine)
+
+    def execute(self, requests: Sequence[InferenceRequest]) -> None:
+        for request in requests:
+            outlet = SenderOutlet(self._wire, request.get_response_sender())
+            try:
+                segment = self._read(request, outlet)
+            except Exception as error:
+                outlet.sender.send(self._wire.failure(error), flags=self._wire.final)
+            else:
+                self._engine.submit(segment)
+
+    def close(self) -> None:
+        self._engine.close()
+        self._receiver.close()
+        self._telemetry.close()
+
+    def _read(self, request: InferenceRequest, outlet: SenderOutlet) -> SegmentRequest:
+        return SegmentRequest(
+            header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
+            prompt=self._wire.array(request, "PROMPT").astype(np.float32),
+            options=RequestOptions.from_json(request.parameters()),
+            request_id=request.request_id(),
+            outlet=outlet,
+        )
+
+
+def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device) -> SlotDecoder:
+    shape, state = load_llama(config.folder)
+    if shape.vocab_size != codec.codebook_size + 1:
+        raise ArtifactMismatch(
+            f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were trained "
+            "apart: rebuild both with make train"
+        )
+    return SlotDecoder(
+        shape,
+        state,
+        num_slots=config.whole("slots", 16),
+        max_positions=shape.max_position_embeddings,
+        device=device,
+    )
+
+
+class _WarmUpOutlet:
+    """Drops its windows and remembers the end."""
+
+    def __init__(self) -> None:
+        self.ended: Future[None] = Future()
+
+    def send(self, window: Window) -> None:
+        return None
+
+    def close(self) -> None:
+        self.ended.set_result(None)
+
+    def fail(self, error: TalkaheadError) -> None:
+        self.ended.set_exception(error)
+
+
+def _warm_up(backbone: SlotDecoder, limits: EngineConfig) -> None:
+    """Speaks as requests do, alone and in company; raises what would have failed the first client."""
+    engine = TalkerEngine(backbone, limits)
+    rng = np.random.default_rng(0)
+    try:
+        for streams in (1, min(4, backbone.num_slots)):
+            outlets = [_WarmUpOutlet() for _ in range(streams)]
+            for stream, outlet in enumerate(outlets):
+                prompt = rng.standard_normal((_WARM_UP_SYMBOLS, backbone.hidden_size)).astype(np.float32)
+                header = SegmentHeader(stream + 1, 0, 1, 0, 0, seed=stream)
+                options = RequestOptions(max_seconds=_WARM_UP_SECONDS)
+                engine.submit(SegmentRequest(header, prompt, options, "", outlet))
+            for outlet in outlets:
+                outlet.ended.result()
+    finally:
+        engine.close()

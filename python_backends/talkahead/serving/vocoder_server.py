@@ -1,0 +1,123 @@
+"""`vocoder`: windows of all streams to PCM; keeps nothing between windows, and acknowledges each.
+
+Shapes: B windows, W frames of the longest, C codebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from talkahead.audio.codec import Codec
+from talkahead.config import ModelConfig
+from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
+from talkahead.serving.model_device import claim_device
+from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
+from talkahead.telemetry import Telemetry
+from talkahead.types import WindowHeader
+
+_WIDTH_STEP = 16
+"""Windows whose widths fall into one step of this many frames are decoded together: little of it is padding."""
+_WARM_UP_FRAMES = (3, 16, 40)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """One request: frames int32 [W, C], its header and totals, and where its answer goes."""
+
+    request: InferenceRequest
+    header: WindowHeader
+    frames: npt.NDArray[np.int32]
+    stats: Array
+
+    @property
+    def width_group(self) -> int:
+        return -(-len(self.frames) // _WIDTH_STEP)
+
+
+class VocoderServer:
+    """The serve loop of `vocoder`."""
+
+    def __init__(self, api: TritonApi, config: ModelConfig) -> None:
+        self._wire = Wire(api)
+        self._log = api.Logger
+        self._telemetry = Telemetry(api, "vocoder", ("vocoder",))
+        self._device = claim_device(config, "vocoder")
+        self._codec = Codec.load(config.folder).to(self._device)
+        self._hop = self._codec.config.hop
+        self._rate = np.array([self._codec.config.sample_rate_hz], np.int32)
+        self._acknowledgements = AcknowledgementSender()
+        for width in _WARM_UP_FRAMES:
+            for batch in (1, min(4, config.max_batch_size)):
+                self._decode([np.zeros((width, 1), np.int32)] * batch)
+
+    def execute(self, requests: Sequence[InferenceRequest]) -> None:
+        """Answers through the senders, so that a window is acknowledged after its audio has left."""
+        windows = [self._read(request) for request in requests]
+        # Narrow windows first: they are first chunks.
+        for group in sorted({window.width_group for window in windows}):
+            self._speak([window for window in windows if window.width_group == group])
+
+    def close(self) -> None:
+        self._acknowledgements.close()
+        self._telemetry.close()
+
+    def _read(self, request: InferenceRequest) -> _Window:
+        header = WindowHeader.from_array(self._wire.array(request, "WINDOW"))
+        return _Window(
+            request, header, self._wire.array(request, "FRAMES"), self._wire.array(request, "STATS")
+        )
+
+    def _speak(self, windows: list[_Window]) -> None:
+        with self._telemetry.timed("vocoder"):
+            audio = self._audio(windows)
+        for window, samples in zip(windows, audio, strict=True):
+            self._answer(window, samples)
+
+    def _audio(self, windows: list[_Window]) -> list[Array | None]:
+        """Samples of each window's new part; None where it failed. A failed batch is tried one by one."""
+        try:
+            decoded = self._decode([window.frames for window in windows])
+        except Exception as error:
+            if len(windows) == 1:
+                self._log.log_error(f"window {windows[0].header}: {type(error).__name__}: {error}")
+                return [None]
+            return [samples for window in windows for samples in self._audio([window])]
+        return [
+            self._new_part(window.header, samples) for window, samples in zip(windows, decoded, strict=True)
+        ]
+
+    def _new_part(self, header: WindowHeader, samples: Array) -> Array:
+        return samples[header.context * self._hop : (header.context + header.new) * self._hop]
+
+    def _answer(self, window: _Window, samples: Array | None) -> None:
+        """A failed window is an empty chunk and a negative acknowledgement: the talker ends its stream."""
+        header = window.header
+        response = self._wire.response(
+            AUDIO=np.zeros(0, np.float32) if samples is None else samples,
+            SAMPLE_RATE=self._rate,
+            CHUNK_INDEX=np.array([header.chunk], np.int32),
+            IS_LAST=np.array([header.last == 1 and samples is not None]),
+            STATS=window.stats,
+        )
+        window.request.get_response_sender().send(response, flags=self._wire.final)
+        done = WindowDone(header.stream, header.generation, header.chunk, ok=samples is not None)
+        self._acknowledgements.send(header.address, done)
+
+    def _decode(self, frames: list[npt.NDArray[np.int32]]) -> list[Array]:
+        """PCM float32 [W * hop] of each window, decoded as one padded batch."""
+        codes = np.zeros((len(frames), max(map(len, frames))), np.int64)  # (B, W)
+        for row, window in zip(codes, frames, strict=True):
+            row[: len(window)] = window[:, 0]
+        ends = torch.tensor([len(window) for window in frames], device=self._device)
+        if codes.size == 0:
+            return [np.zeros(0, np.float32) for _ in frames]
+        with torch.inference_mode():
+            pcm = self._codec.decode_windows(
+                torch.from_numpy(codes).to(self._device), torch.zeros_like(ends), ends
+            )  # (B, W * hop)
+        return list(pcm.float().clamp(-1.0, 1.0).cpu().numpy())

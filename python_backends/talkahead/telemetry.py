@@ -1,0 +1,117 @@
+"""What a model tells Prometheus about itself, through Triton's metrics page.
+
+Triton's own compute times mean nothing for a model that works in the background, hence these. A report is a call
+to the server's process, so they leave from a thread of their own: whoever reports returns at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from time import perf_counter
+from typing import Any, Protocol
+
+from talkahead.types import StopReason
+
+OPEN_STREAMS = "talkahead_open_streams"
+"""Streams whose client has not had the end yet: draining waits until this is 0."""
+
+STAGE_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Upper bounds, finest around the first-chunk aim of 60 ms."""
+
+_GAUGES = {
+    "talkahead_active_streams": "Streams that hold a slot of the talker",
+    "talkahead_queued_streams": "Streams that wait for a slot",
+    OPEN_STREAMS: "Streams whose client has not had the end yet",
+}
+
+
+class Metric(Protocol):
+    """Triton's metric object."""
+
+    def increment(self, value: float) -> None: ...
+    def set(self, value: float) -> None: ...
+    def observe(self, value: float) -> None: ...
+
+
+class Metrics(Protocol):
+    """The part of `pb_utils` that makes metrics."""
+
+    MetricFamily: Any
+
+
+class Telemetry:
+    """The metrics of one model's process. Any method may be called from any thread."""
+
+    def __init__(self, metrics: Metrics, model: str, stages: tuple[str, ...]) -> None:
+        # Triton frees a family that nobody holds, and crashes on its metrics then.
+        self._families: list[Any] = []
+        self._metrics = metrics
+        self._stages = {stage: self._histogram(model, stage) for stage in stages}
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def stage(self, name: str, seconds: float) -> None:
+        """One passage of a stage."""
+        histogram = self._stages.get(name)
+        if histogram is not None:
+            self._jobs.put(lambda: histogram.observe(seconds))
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        began = perf_counter()
+        yield
+        self.stage(name, perf_counter() - began)
+
+    def close(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _post(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _histogram(self, model: str, stage: str) -> Metric:
+        name, about = f"talkahead_{stage}_seconds", f"Seconds of {stage.replace('_', ' ')}, in {model}"
+        kind = self._metrics.MetricFamily.HISTOGRAM
+        family = self._family(name, about, kind)
+        metric: Metric = family.Metric(labels={"model": model}, buckets=list(STAGE_BUCKETS_S))
+        return metric
+
+    def _family(self, name: str, about: str, kind: object) -> Any:  # noqa: ANN401
+        family = self._metrics.MetricFamily(name=name, description=about, kind=kind)
+        self._families.append(family)
+        return family
+
+
+class TalkerTelemetry(Telemetry):
+    """The talker's metrics; fits `EngineTelemetry`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics, "talker", ("queue", "prefill", "step", "first_window"))
+        family = metrics.MetricFamily
+        self._gauges: list[Metric] = [
+            self._family(name, about, family.GAUGE).Metric(labels={}) for name, about in _GAUGES.items()
+        ]
+        ends = self._family("talkahead_streams_ended", "Streams that ended, by reason", family.COUNTER)
+        self._ends: dict[StopReason, Metric] = {
+            reason: ends.Metric(labels={"reason": reason.name.lower()})
+            for reason in StopReason
+            if reason is not StopReason.RUNNING
+        }
+
+    def pool(self, active: int, queued: int, open_streams: int) -> None:
+        def report() -> None:
+            for gauge, value in zip(self._gauges, (active, queued, open_streams), strict=True):
+                gauge.set(value)
+
+        self._post(report)
+
+    def ended(self, reason: StopReason) -> None:
+        self._post(lambda: self._ends[reason].increment(1))

@@ -14,14 +14,14 @@ import ctypes
 import gzip
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import closing
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from talkahead.text.letter_to_sound import arpabet
 from talkahead.text.lexicon import LEXICON_NAME
-from talkahead.text.word_list import FUNCTION_WORDS
+from talkahead.text.word_list import FUNCTION_WORDS, word_list
 
 Phonemes = tuple[str, ...]
 
@@ -40,12 +40,17 @@ EQUIVALENT = (
     ("NG K", "N K"),
     ("NG G", "N G"),
 )
-OVERRIDES = {"o'clock": "AH0 K L AA1 K", "covid": "K OW1 V IH0 D"}
+OVERRIDES = {"o'clock": "AH0 K L AA1 K", "covid": "K OW1 V IH0 D", "wound": "W UW1 N D"}
 """Words that flite says well and gruut does not, or that neither has."""
-NOT_VERBS = frozenset(
-    {"does", "do", "dos", "de", "were", "won", "lead", "re", "nemo", "maas", "thou", "number"}
-)
+NOT_VERBS = word_list("does do dos de were won lead re nemo maas thou number used")
 """Words whose roles in gruut tell other things apart than noun and verb."""
+TRUSTED = FUNCTION_WORDS | word_list(
+    """government governments governmental different difference differences interest interests interested
+    interesting carry carries carried carrying carrier carriage usual usually casual casually temperature
+    temperatures strength suggested suggestion suggestions suggestive presidential residential association
+    associations tuesday thursday often arrow barrel barrier realize realized retired desirable practically"""
+)
+"""Frequent words whose pronunciation by flite is another than gruut's and as good."""
 PAST_TENSES = frozenset({"read", "misread"})
 """Written as the verb; said so only where the sentence asks for its base form."""
 DISTRUSTED = frozenset({"does", "lead", "reading"})
@@ -114,7 +119,13 @@ def gruut_words() -> dict[str, dict[str, list[Phonemes]]]:
             spelled = tuple(arpabet(ipa) for ipa in phonemes.split())
             words.setdefault(word, {}).setdefault(role.removeprefix("gruut:"), []).append(spelled)
     words |= {word: {} for word in OVERRIDES}
-    return {word: roles for word, roles in words.items() if re.fullmatch(r"[a-z][a-z']*", word)}
+    return {word: roles for word, roles in words.items() if _is_entry(word, words)}
+
+
+def _is_entry(word: str, words: Container[str]) -> bool:
+    """Whether a word is one of letters, and no possessive that follows from its stem."""
+    is_possessive = word.endswith("'s") and word.removesuffix("'s") in words
+    return re.fullmatch(r"[a-z][a-z']*", word) is not None and not is_possessive
 
 
 def as_teacher(
@@ -122,9 +133,11 @@ def as_teacher(
 ) -> Phonemes:
     """The teacher's phonemes of a word where they can be trusted, else the first of `reference`."""
     spoken = flite.pronounce(word, part_of_speech)
-    if word in DISTRUSTED or "'" in word:  # flite takes words apart at the apostrophe before it looks them up
+    if word in DISTRUSTED:
         return reference[0]
-    if word in FUNCTION_WORDS:
+    if "'" in word:  # flite takes words apart at the apostrophe before it looks them up
+        return (*reference[0][:-3], "N", "T") if reference[0][-3:] == ("AH0", "N", "T") else reference[0]
+    if word in TRUSTED:
         return spoken
     agrees = fold(spoken) in {fold(candidate) for candidate in reference}
     is_known = flite.knows(word) and part_of_speech != "v"
@@ -144,8 +157,8 @@ def entry(flite: Flite, word: str, roles: dict[str, list[Phonemes]]) -> tuple[Ph
     if word in PAST_TENSES:
         return roles["VBD"][0], verb
     others = [phonemes for phonemes in everything if phonemes != verb]
-    plain = as_teacher(flite, word, others or everything, part_of_speech)
-    return plain, as_teacher(flite, word, [verb], "v") if others else None
+    plain = as_teacher(flite, word, [*others, verb], part_of_speech)
+    return plain, as_teacher(flite, word, [verb], "v")
 
 
 def main() -> None:

@@ -241,7 +241,7 @@ class _AsyncReader:
     async def _farewell(self) -> None:
         """See the synchronous twin."""
         for pause_s in CANCEL_PAUSES_S:
-            if self._ended.is_set() or await self._ask_to_end():
+            if self._ended.is_set() or self.reception.is_over or await self._ask_to_end():
                 break
             await self._wait_for_end(pause_s)
         await self._wait_for_end(FAREWELL_S)

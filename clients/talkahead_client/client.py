@@ -230,8 +230,10 @@ class _Reader:
         self._ended.wait()
 
     def _run(self) -> None:
-        self.events.put(End(self._receive()))
+        end = End(self._receive())
+        # First this: whoever takes the event may drop the `Speech`, and that must not ask for a cancel.
         self._ended.set()
+        self.events.put(end)
         self._on_end(self)
 
     def _receive(self) -> Exception | None:
@@ -263,7 +265,7 @@ class _Reader:
         A connection that is cut while the server speaks leaks the request in Triton (up to 26.03).
         """
         for pause_s in CANCEL_PAUSES_S:
-            if self._ended.is_set() or self._ask_to_end():
+            if self._ended.is_set() or self.reception.is_over or self._ask_to_end():
                 break
             self._ended.wait(pause_s)
         self._ended.wait(FAREWELL_S)

@@ -58,16 +58,23 @@ class Reception:
         self._latest_s = self._started_s
         self._num_chunks = 0
         self._is_final = False
+        self._has_failed = False
         self._last: AudioChunk | None = None
 
     @property
     def is_speaking(self) -> bool:
         return self._num_chunks > 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has said its last (all audio, or an error): there is nothing to cancel."""
+        return self._last is not None or self._has_failed
+
     def accept(self, message: service_pb2.ModelStreamInferResponse) -> AudioChunk | None:
         """The chunk in a response; None where it only marks the end, or where it has no samples to play."""
         self._latest_s = time.perf_counter()
         if message.error_message:
+            self._has_failed = True
             raise from_status("UNKNOWN", message.error_message, is_speaking=self.is_speaking)
         if self._is_final:
             raise StreamBroken("a response arrived after the final one")

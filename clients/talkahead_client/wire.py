@@ -17,8 +17,8 @@ from talkahead_client.protocol import ParameterValue, Tensor
 TensorValue = str | bytes | int | npt.NDArray[np.float32]
 
 CALL_METADATA: tuple[tuple[str, str], ...] = ()
-"""Not `triton_grpc_error: true`, which asks for real gRPC statuses: with it, Triton 24.10 crashes at about one in
-forty failed streams. The server names the code in the error's text instead, and more codes than Triton has."""
+"""Not `triton_grpc_error: true`, which asks for real gRPC statuses: with it, Triton 24.10 crashes at about
+one in forty failed streams. The server names the code in the error's text, and more codes than Triton has."""
 
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),

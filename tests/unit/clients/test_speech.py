@@ -52,7 +52,7 @@ def test_sends_what_was_asked(triton: FakeTriton, listen: Listen) -> None:
     assert parameters["temperature"].double_param == 0.5 and parameters["seed"].int64_param == 3
     assert parameters["verifier"].string_param == "match" and parameters["pin_draft"].bool_param
     assert parameters["triton_enable_empty_final_response"].bool_param
-    assert triton.metadata["triton_grpc_error"] == "true"
+    assert "triton_grpc_error" not in triton.metadata  # crashes Triton 24.10
     assert uuid.UUID(request.id).version == 4
 
 
@@ -85,6 +85,7 @@ def test_an_error_in_a_message_is_an_error_too(triton: FakeTriton, listen: Liste
     triton.script = plays(response)
     with pytest.raises(InvalidRequest, match=r"^TEXT: '' is not accepted$"):
         listen("")
+    assert triton.commands == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_the_deadline_of_an_utterance(triton: FakeTriton, listen: Listen) -> Non
     began = time.perf_counter()
     with pytest.raises(DeadlineExceeded, match=r"not complete after 0.15 s"):
         listen("Hello.", deadline_s=0.15)
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 1.5
     assert triton.streams[0].cancelled.is_set()
 
 

@@ -32,11 +32,11 @@ def test_closed_loop_keeps_the_server_busy(triton: FakeTriton) -> None:
     with Client(triton.address) as client:
         utterances = Load(Mode.CLOSED, 2, 0.3, None, {"seed": 3}).run(client)
     assert {utterance.stream for utterance in utterances} == {0, 1}
-    assert 6 <= len(utterances) <= 12
+    assert 4 <= len(utterances) <= 12
     assert {stream.text for stream in triton.streams} <= set(TEXTS)
     assert all(stream.request.parameters["seed"].int64_param == 3 for stream in triton.streams)
     (gap,) = utterances[0].gaps_ms
-    assert gap == pytest.approx(60, abs=30)
+    assert gap >= 55
     assert utterances[0].figures is not None and utterances[0].figures.dry_chunks == 1
 
 

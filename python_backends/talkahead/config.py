@@ -1,4 +1,4 @@
-"""What a user can set: the options of one request, the parameters of one model, and the process's environment.
+"""What a user can set: the options of a request, the parameters of a model, the process's environment.
 
 The only module that reads the environment.
 """
@@ -182,22 +182,18 @@ def _read(name: str, value: ParameterValue) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What one Python model is told by Triton: its folder, its device, and `parameters` of its config.pbtxt."""
+    """What one Python model is told by Triton: its folder, and `parameters` of its config.pbtxt."""
 
     folder: Path
     """The version folder, which holds the artifacts."""
-    device: str
-    """What torch calls the device on which Triton placed the instance: cpu, cuda:0, ..."""
     parameters: Mapping[str, str]
     max_batch_size: int
 
     @classmethod
     def from_triton(cls, args: Mapping[str, str]) -> Self:
         config = json.loads(args["model_config"])
-        is_gpu = args["model_instance_kind"] == "GPU"
         return cls(
             folder=Path(args["model_repository"]) / args["model_version"],
-            device=f"cuda:{args['model_instance_device_id']}" if is_gpu else "cpu",
             parameters={name: entry["string_value"] for name, entry in config.get("parameters", {}).items()},
             max_batch_size=int(config.get("max_batch_size", 0)),
         )

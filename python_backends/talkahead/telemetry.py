@@ -1,7 +1,7 @@
 """What a model tells Prometheus about itself, through Triton's metrics page.
 
-Triton's own compute times mean nothing for a model that works in the background, hence these. A report is a call
-to the server's process, so they leave from a thread of their own: whoever reports returns at once.
+Triton's own compute times mean nothing for a model that works in the background, hence these. A report is a
+call to the server's process, so they leave from a thread of their own: whoever reports returns at once.
 """
 
 from __future__ import annotations

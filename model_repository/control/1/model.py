@@ -1,4 +1,4 @@
-"""`control`, cancel, voices, load: hands Triton's Python backend to the package, where the work is done."""
+"""`control`, cancel, voices, load: hands Triton's Python backend to the package."""
 
 from __future__ import annotations
 

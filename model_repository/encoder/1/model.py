@@ -1,4 +1,4 @@
-"""`encoder`, segments to prompts: hands Triton's Python backend to the package, where the work is done."""
+"""`encoder`, segments to prompts: hands Triton's Python backend to the package."""
 
 from __future__ import annotations
 

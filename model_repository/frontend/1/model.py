@@ -1,4 +1,4 @@
-"""`frontend`, text to segments: hands Triton's Python backend to the package, where the work is done."""
+"""`frontend`, text to segments: hands Triton's Python backend to the package."""
 
 from __future__ import annotations
 

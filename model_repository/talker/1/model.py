@@ -1,4 +1,4 @@
-"""`talker`, prompts to windows of codec frames: hands Triton's Python backend to the package, where the work is done."""
+"""`talker`, prompts to windows of codec frames: hands Triton's Python backend to the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vocoder`, windows to PCM: hands Triton's Python backend to the package, where the work is done."""
+"""`vocoder`, windows to PCM: hands Triton's Python backend to the package."""
 
 from __future__ import annotations
 

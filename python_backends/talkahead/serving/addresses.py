@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import socket
 from contextlib import ExitStack
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from typing import Self
 
 _TIMEOUT_S = 2.0
+_SPEECH_TIMEOUT_S = 30.0
+_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,23 @@ class Addresses:
             return self._get(self.http, path) is not None
         except (OSError, http.client.HTTPException):
             return False
+
+    def speak(self, model: str, text: str, **parameters: str) -> str | None:
+        """One utterance over HTTP, read to its end; what went wrong, or None."""
+        body = json.dumps({"TEXT": text, **parameters})
+        connection = http.client.HTTPConnection(self._reachable, self.http, timeout=_SPEECH_TIMEOUT_S)
+        try:
+            connection.request("POST", f"/v2/models/{model}/generate_stream", body)
+            response = connection.getresponse()
+            answer = response.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            return f"{type(error).__name__}: {error}"
+        finally:
+            connection.close()
+        failure = re.search(r'"error":"((?:[^"\\]|\\.)*)', answer)
+        if failure or response.status != 200:
+            return failure[1] if failure else answer[:_SHOWN_CHARACTERS]
+        return None
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 when nobody reports it."""

@@ -76,34 +76,43 @@ def _parser() -> argparse.ArgumentParser:
     serve = _add(commands, "serve", "start the server and keep it running until SIGTERM or Ctrl-C", _serve)
     serve.epilog = (
         "Prints one line on standard output when every model is ready: 'ready grpc HOST:PORT http HOST:PORT "
-        "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams are "
-        "refused, open ones finish; the second stops now."
+        "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams "
+        "are refused, open ones finish; the second stops now."
     )
     speak = _add(commands, "speak", "start a server, speak one text into a wav file, stop the server", _speak)
     speak.add_argument("text", help="what to say")
-    speak.add_argument("--out", type=Path, default=Path("out.wav"), help="wav file to write (default: %(default)s)")
+    speak.add_argument(
+        "--out", type=Path, default=Path("out.wav"), help="wav file to write (default: %(default)s)"
+    )
     speak.add_argument("--voice", help="a voice of the server (default: its first)")
     _add(commands, "doctor", "say what is missing on this machine and how to get it", _doctor)
     return parser
 
 
 def _add(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, about: str, run: object
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, run: object
 ) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
+    command = commands.add_parser(
+        name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False
+    )
     command.set_defaults(run=run)
     _add_server_options(command.add_argument_group("server"))
     return command
 
 
-def _add_server_options(group: "argparse._ArgumentGroup") -> None:
+def _add_server_options(group: argparse._ArgumentGroup) -> None:
     default = ServeOptions(Path(), Addresses("127.0.0.1", 0, 0, 0))
     group.add_argument(
-        "--repository", type=Path, default=_default_repository(), help="model repository (default: %(default)s)"
+        "--repository",
+        type=Path,
+        default=_default_repository(),
+        help="model repository (default: %(default)s)",
     )
     group.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     for name in ("grpc", "http", "metrics"):
-        group.add_argument(f"--{name}-port", type=_port, default=0, metavar="PORT", help="(default: a free one)")
+        group.add_argument(
+            f"--{name}-port", type=_port, default=0, metavar="PORT", help="(default: a free one)"
+        )
     group.add_argument(
         "--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt of every model that has it"
     )

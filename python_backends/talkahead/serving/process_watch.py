@@ -1,4 +1,4 @@
-"""Notices the end of processes that are not this process's children: file descriptors that become readable."""
+"""Notices the end of processes that are not our children: file descriptors that become readable."""
 
 from __future__ import annotations
 

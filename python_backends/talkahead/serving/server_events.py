@@ -1,4 +1,4 @@
-"""What happens to a running server, from one place: its log, its end, the end of its models, signals to us."""
+"""What happens to a running server, from one place: its log, its end, its models' ends, signals to us."""
 
 from __future__ import annotations
 

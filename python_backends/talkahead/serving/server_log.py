@@ -20,6 +20,8 @@ _NOISE = (
     "Neither cache config",
     "Failed to get processor count",
     "CudaDriverHelper",
+    "CUDA driver version is insufficient",
+    "Signal (15) received.",
     # Said once, at the end, by `reason`.
     "Failed to create instance",
     "failed to load '",
@@ -97,7 +99,9 @@ class ServerLog:
         """Why the server did not start, as far as its log tells."""
         if not self.failures:
             return "the server stopped by itself; --log-level info shows its whole log"
-        return "\n".join(f"model {model} did not load: {_short(text)}" for model, text in self.failures.items())
+        return "\n".join(
+            f"model {model} did not load: {_short(text)}" for model, text in self.failures.items()
+        )
 
 
 def _plain(text: str) -> str:
@@ -109,4 +113,6 @@ def _short(reason: str) -> str:
     """The message of a Python model's exception and where it was raised, without the rest of the stack."""
     message, _, places = reason.partition("\n\nAt:")
     place = places.strip().splitlines()[:1]
-    return " ".join([message.strip().removeprefix("Internal: "), *(f"(at {where.strip()})" for where in place)])
+    return " ".join(
+        [message.strip().removeprefix("Internal: "), *(f"(at {where.strip()})" for where in place)]
+    )

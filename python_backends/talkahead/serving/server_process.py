@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,10 +95,8 @@ class ServerProcess:
 
     def clean_up(self) -> None:
         """Ends what still runs of the server and its models, and removes what they left."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
         if self.log_pipe is not None:
             self.log_pipe.close()

@@ -99,8 +99,8 @@ def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device
     shape, state = load_llama(config.folder)
     if shape.vocab_size != codec.codebook_size + 1:
         raise ArtifactMismatch(
-            f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were trained "
-            "apart: rebuild both with make train"
+            f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "
+            "trained apart: rebuild both with make train"
         )
     return SlotDecoder(
         shape,

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 _CODES = {
     Code.INVALID_ARGUMENT: "INVALID_ARG",
     Code.NOT_FOUND: "NOT_FOUND",
-    # Triton has no code of its own for this; a client that sees UNAVAILABLE tries again later, which is right.
+    # Triton has no code for this; a client that sees UNAVAILABLE tries again later, which is right.
     Code.RESOURCE_EXHAUSTED: "UNAVAILABLE",
     Code.CANCELLED: "CANCELLED",
     Code.UNAVAILABLE: "UNAVAILABLE",
@@ -97,5 +97,7 @@ class Wire:
         else:
             code, message = Code.INTERNAL, f"{type(error).__name__}: {error}"
         # On a stream, Triton hands on the text alone.
-        triton_error = self._api.TritonError(f"{code}: {message}", getattr(self._api.TritonError, _CODES[code]))
+        triton_error = self._api.TritonError(
+            f"{code}: {message}", getattr(self._api.TritonError, _CODES[code])
+        )
         return self._api.InferenceResponse(output_tensors=[], error=triton_error)

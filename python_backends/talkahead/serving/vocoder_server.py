@@ -21,7 +21,7 @@ from talkahead.telemetry import Telemetry
 from talkahead.types import WindowHeader
 
 _WIDTH_STEP = 16
-"""Windows whose widths fall into one step of this many frames are decoded together: little of it is padding."""
+"""Windows whose widths fall into one step of this many frames are decoded together, with little padding."""
 _WARM_UP_FRAMES = (3, 16, 40)
 
 

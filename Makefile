@@ -1,0 +1,84 @@
+# One command each: `make speak TEXT="..."` hears a sentence, `make test` passes the tests. `make help` lists all.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3.11
+VENV ?= .venv
+TEXT ?= The juice of lemons makes fine punch.
+OUT ?= out.wav
+VOICE ?=
+# More options of `talkahead serve` and `talkahead speak`, of pytest, and of the training.
+OPTIONS ?=
+# PyTorch's index for machines without a GPU saves two gigabytes: TORCH_INDEX=<address from pytorch's install page>
+TORCH_INDEX ?=
+TORCH := torch==2.13.0
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
+
+.PHONY: help setup speak serve doctor test check train clean
+
+help: ## list these commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.installed ## everything that the server, its tests and its training need, in a virtual environment
+
+speak: $(VENV)/.runs ## speak TEXT with VOICE into OUT: starts a server, streams, stops it
+	@$(BIN)/talkahead speak $(OPTIONS) --out "$(OUT)" $(if $(VOICE),--voice "$(VOICE)") -- "$$SAID"
+
+speak: export SAID := $(value TEXT)
+
+serve: $(VENV)/.runs ## start the server and keep it running
+	@exec $(BIN)/talkahead serve $(OPTIONS)
+
+doctor: $(VENV)/.runs ## what is missing on this machine
+	@$(BIN)/talkahead doctor
+
+test: $(VENV)/.installed ## all tests
+	@$(BIN)/python -m pytest $(OPTIONS)
+
+check: $(VENV)/.installed ## style and types
+	@$(BIN)/ruff check .
+	$(BIN)/mypy
+
+train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
+	@$(BIN)/python -m training $(OPTIONS)
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# What the server needs.
+$(VENV)/.runs: pyproject.toml constraints.txt
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11, or make PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { echo "venv is missing: apt-get install python3.11-venv" >&2; exit 1; }
+	echo "== 1/4 a virtual environment in $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	echo "== 2/4 PyTorch (about 200 MB for CPUs)"
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
+	echo "== 3/4 Triton (about 100 MB), the client and this package"
+	$(PIP) --editable '.[server,client]'
+	echo "== 4/4 libpython"
+	$(find_libpython) || $(unpack_libpython) || { $(BIN)/talkahead doctor; exit 1; }
+	touch $@
+
+# What tests, checks and training need on top.
+$(VENV)/.installed: $(VENV)/.runs
+	@echo "== what tests and training need"
+	$(PIP) --editable '.[server,client,dev,perf,train]' | { grep -v 'already satisfied' || true; }
+	touch $@
+
+find_libpython := $(BIN)/python -c 'import sys; from talkahead.serving.installation import find_libpython as find; \
+	sys.exit(find() is None)'
+
+# Debian keeps the library apart from the interpreter. Without root, its package can be unpacked beside ours.
+define unpack_libpython
+( set -e; echo "libpython is missing; unpacking Debian's package into $(VENV)"
+	version=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT
+	(cd "$$folder" && apt-get download libpython$$version && dpkg-deb -x libpython*.deb .)
+	cp -L "$$folder"/usr/lib/*/libpython$$version.so.1.0 $(VENV)/lib/
+	$(find_libpython) )
+endef

@@ -1,0 +1,50 @@
+"""`talkahead speak`: a server for one sentence, from its start to its stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from talkahead.serving.launcher import Launcher, show
+from talkahead.serving.server_process import ServeOptions
+
+_FAILED = 1
+
+
+class OneUtterance:
+    """Runs the client's command line once the server is ready, then asks the launcher to stop."""
+
+    def __init__(self, options: ServeOptions, text: str, out: Path, voice: str | None) -> None:
+        server = f"{options.addresses.host}:{options.addresses.grpc}"
+        self._command = [
+            sys.executable,
+            "-m",
+            "talkahead_client.say",
+            "--server",
+            server,
+            "--output",
+            str(out),
+        ]
+        self._command += ["--voice", voice] if voice else []
+        self._command += ["--", text]
+        self.status = _FAILED
+
+    def start(self, ready_line: str) -> None:
+        show(ready_line)
+        threading.Thread(target=self._run, name="utterance", daemon=True).start()
+
+    def _run(self) -> None:
+        self.status = subprocess.run(self._command, check=False).returncode
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def speak(options: ServeOptions, text: str, out: Path, voice: str | None) -> int:
+    """The client's exit status, or that of a server that did not start."""
+    utterance = OneUtterance(options, text, out, voice)
+    served = Launcher(replace(options, restarts=0), show, utterance.start).run()
+    return served or utterance.status

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from talkahead.audio.codec import Codec
 from talkahead.text import TextFrontend
@@ -26,6 +27,8 @@ from training import corpus
 from training.alignment import frame_symbols
 from training.corpus import Entry
 
+STEP = 16
+"""Lengths are padded to multiples of this."""
 _CHUNK = 64
 
 
@@ -121,7 +124,7 @@ class Dataset:
         self._symbol_starts = np.concatenate([[0], np.cumsum(data["num_symbols"])])
         self._frame_starts = np.concatenate([[0], np.cumsum(data["num_frames"])])
         self._rows = np.flatnonzero(data["splits"] == split)
-        self._lengths = (data["num_symbols"] + data["num_frames"])[self._rows]
+        self._lengths: npt.NDArray[np.int64] = (data["num_symbols"] + data["num_frames"])[self._rows]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -132,25 +135,28 @@ class Dataset:
         return int(self._lengths.sum())
 
     def batches(self, tokens: int, seed: int) -> Iterator[Batch]:
-        """One pass in random order, rows of similar length together, about `tokens` padded positions a batch."""
+        """One pass in random order, about `tokens` padded positions a batch.
+
+        Rows are grouped by length in steps of `STEP` and groups of a length are equally large, so that few
+        shapes occur: the matrix library compiles a kernel for each.
+        """
         draw = np.random.default_rng(seed)
-        order = np.argsort(self._lengths + draw.uniform(0, 20, len(self._lengths)))
-        groups, group, longest = [], [], 0
-        for place in order:
-            longest = max(longest, int(self._lengths[place]))
-            if group and longest * (len(group) + 1) > tokens:
-                groups.append(group)
-                group, longest = [], int(self._lengths[place])
-            group.append(int(self._rows[place]))
-        groups.append(group)
+        order = draw.permutation(len(self._rows))
+        steps = -(-(self._lengths[order] + 1) // STEP)
+        groups = []
+        for length in np.unique(steps):
+            rows = self._rows[order[steps == length]]
+            size = max(1, tokens // (int(length) * STEP))
+            groups += [rows[start : start + size] for start in range(0, len(rows), size)]
         for index in draw.permutation(len(groups)):
             yield self._batch(groups[index])
 
-    def _batch(self, rows: list[int]) -> Batch:
+    def _batch(self, rows: npt.NDArray[np.int64]) -> Batch:
         def part(values: npt.NDArray[np.int16], starts: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
             pieces = [torch.from_numpy(values[starts[row] : starts[row + 1]].astype(np.int64)) for row in rows]
             lengths = torch.tensor([len(piece) for piece in pieces])
-            return torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True), lengths
+            padded = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
+            return functional.pad(padded, (0, -len(padded[0]) % STEP)), lengths
 
         symbols, num_symbols = part(self._symbols, self._symbol_starts)
         frames, num_frames = part(self._frames, self._frame_starts)

@@ -1,4 +1,4 @@
-"""Puts trained (or untrained) networks into the model repository as float16, each with its manifest."""
+"""Puts trained (or untrained) networks into the model repository in half precision, each with its manifest."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ def source_commit() -> str:
 
 
 def put(network: nn.Module, folder: Path, command: str, data: str, steps: int, metrics: dict[str, object]) -> None:
-    """Saves `network` as float16 into a version folder, with its manifest."""
+    """Saves `network` in half precision into a version folder, with its manifest.
+
+    The talker's weights are bfloat16, the type that its decode step multiplies with, so nothing is rounded later.
+    """
     assert isinstance(network, Codec | TextEncoder | Llama)
-    network.half().save(folder)
-    files = {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors") and path.name != NAME}
+    network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
+    artifacts = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
+    files = {path.name: sha256(path) for path in artifacts if path.name != NAME}
     Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)
 
 

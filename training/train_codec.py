@@ -46,7 +46,7 @@ class SpectralLoss(nn.Module):
 
 def crops(folder: Path, batch: int, seed: int, held_out: bool) -> Iterator[Tensor]:
     """Random crops of the shards' audio as float32 [batch, CROP]; the last shard is held out."""
-    shards = [np.memmap(path, dtype=np.int16, mode="r") for path in sorted(folder.glob("*.i16"))]
+    shards = [np.memmap(path, dtype=np.int16, mode="r") for path in sorted(folder.rglob("*.i16"))]
     shards = shards[-1:] if held_out else shards[:-1]
     draw = np.random.default_rng(seed)
     while True:

@@ -21,7 +21,7 @@ from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
 from training.checkpoint import Checkpoint, report
-from training.dataset import Batch, Dataset
+from training.dataset import STEP, Batch, Dataset
 from training.schedule import set_learning_rate
 
 GUIDED = (2, 0)
@@ -55,9 +55,9 @@ class Voice(nn.Module):
         frame = place - prompt_lengths[:, None] + 1
         targets = functional.pad(batch.frames, (0, 1)).gather(1, frame.clamp(0, batch.frames.shape[1]))
         targets = torch.where(frame == batch.num_frames[:, None], eos, targets)
-        spoken_now = (frame >= 0) & (frame <= batch.num_frames[:, None])
-        logits = self.talker.lm_head(output.hidden[spoken_now]).float()
-        frames = functional.cross_entropy(logits, targets[spoken_now])
+        targets = torch.where((frame >= 0) & (frame <= batch.num_frames[:, None]), targets, _IGNORE)
+        logits = self.talker.lm_head(output.hidden).float()
+        frames = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=_IGNORE)
         assert output.watched is not None
         return Losses(frames, self._attention_loss(output.watched, batch, frame))
 
@@ -71,6 +71,7 @@ class Voice(nn.Module):
     def _join(prompts: Tensor, prompt_lengths: Tensor, embedded: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
         """Puts each row's frames [B, F, D] right behind its own prompt; returns rows and their positions [B, L]."""
         length = int((prompt_lengths + num_frames).max())
+        length += -length % STEP
         place = torch.arange(length).expand(len(prompts), length)
         behind = place - prompt_lengths[:, None]
         source = torch.where(behind < 0, place, prompts.shape[1] + behind.clamp(max=embedded.shape[1] - 1))
@@ -143,9 +144,9 @@ def train(options: argparse.Namespace) -> None:
                     f"{losses.attention.item():.3f}, {pace:.2f} s a step",
                     flush=True,
                 )
-            if step % 200 == 0 or step == options.steps:
+            if step % 100 == 0 or step == options.steps:
                 checkpoint.save(step)
-                score = held_out_loss(voice, held_out, options.tokens, 8)
+                score = held_out_loss(voice, held_out, options.tokens, 4)
                 print(f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}", flush=True)
                 save(voice, options.out)
                 metrics = {"held_out_nats_per_frame": round(score.frames.item(), 4)}
@@ -168,7 +169,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and results")
     parser.add_argument("--steps", type=int, default=2_000)
     parser.add_argument("--tokens", type=int, default=10_000, help="padded positions in a step")
-    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--decay", type=float, default=0.05, help="weight decay of the hidden matrices")
     parser.add_argument("--dropout", type=float, default=0.0, help="little is gained where no text is heard twice")

@@ -1,0 +1,93 @@
+"""What a client heard of one utterance, whether it was whole, and how far two hearings differ."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from talkahead_client import AudioChunk, Client, Stats, StopReason
+
+Audio = npt.NDArray[np.float32]
+
+HOP = 320
+"""Samples of one frame."""
+
+SAME_FRAMES = 1e-5
+"""Bound on the difference, in full scale, between two decodings of the same frames (seen: 7e-8, by the shape of the
+batch). Other frames differ by a thousand times more."""
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """The chunks of one stream that ended without an error."""
+
+    chunks: tuple[AudioChunk, ...]
+
+    @property
+    def audio(self) -> Audio:
+        return np.concatenate([chunk.audio for chunk in self.chunks])
+
+    @property
+    def last(self) -> AudioChunk:
+        return self.chunks[-1]
+
+    @property
+    def stats(self) -> Stats:
+        """The totals of the stream."""
+        return self.last.stats
+
+    def check(self) -> Utterance:
+        """Raises AssertionError unless it is one stream, in order, ended once, with all the audio it claims."""
+        assert [chunk.index for chunk in self.chunks] == list(range(len(self.chunks)))
+        assert [chunk.is_last for chunk in self.chunks] == [False] * (len(self.chunks) - 1) + [True]
+        assert all(len(chunk.audio) for chunk in self.chunks)
+        assert {chunk.stats.stream for chunk in self.chunks} == {self.stats.stream}
+        assert {chunk.sample_rate_hz for chunk in self.chunks} == {16_000}
+        reasons = [StopReason(chunk.stats.stop_reason) for chunk in self.chunks]
+        assert set(reasons[:-1]) <= {StopReason.RUNNING}
+        assert reasons[-1] in (StopReason.END_OF_SPEECH, StopReason.LENGTH, StopReason.MAX_SECONDS)
+        lengths = np.cumsum([len(chunk.audio) for chunk in self.chunks])
+        assert lengths.tolist() == [HOP * chunk.stats.frames for chunk in self.chunks]
+        audio = self.audio
+        assert np.isfinite(audio).all()
+        assert np.abs(audio).max() <= 1.0
+        return self
+
+
+def hear(chunks: Iterable[AudioChunk]) -> Utterance:
+    return Utterance(tuple(chunks)).check()
+
+
+def speak(client: Client, text: str, **options: Any) -> Utterance:  # noqa: ANN401
+    """A whole utterance."""
+    return hear(client.speak(text, **options))
+
+
+def difference(one: Audio, other: Audio) -> float:
+    """The largest between two samples in the same place; infinite where the lengths differ."""
+    return float(np.abs(one - other).max()) if len(one) == len(other) else math.inf
+
+
+class Neighbour:
+    """A stream that speaks while something else happens; `finish` proves that it did not suffer.
+
+    Args:
+        alone: the same request, spoken while nothing else was.
+    """
+
+    def __init__(self, client: Client, alone: Utterance, **request: Any) -> None:  # noqa: ANN401
+        self._alone = alone
+        self._began_s = time.perf_counter()
+        self._speech = client.speak(**request)
+        self._first = next(self._speech)
+
+    def finish(self, after_s: float) -> None:
+        """Hears the rest, which must end after `after_s` of `time.perf_counter`."""
+        utterance = hear([self._first, *self._speech])
+        assert self._began_s + utterance.last.elapsed_s > after_s, "the neighbour had ended before"
+        assert difference(utterance.audio, self._alone.audio) < SAME_FRAMES

@@ -1,0 +1,66 @@
+"""The models of the server one by one, without the ensemble: what a stream's frames are before they are sound."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from raw import RawStream, add_parameters, infer, model_request, strings, tensors_of
+from served import Served
+from talkahead_client.protocol import ParameterValue
+
+from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone, rendezvous_folder
+from talkahead.types import SegmentHeader, WindowHeader
+
+Tensors = dict[str, np.ndarray[Any, Any]]
+Frames = npt.NDArray[np.int64]
+
+
+def frames_of(server: Served, text: str, **parameters: ParameterValue) -> list[Frames]:
+    """The codes [T] of each segment of a text, from `frontend`, `encoder` and `talker` called one after another."""
+    prompts = [_prompt(server, symbols) for symbols in _symbols(server, text, parameters)]
+    return [
+        np.concatenate([codes for _, codes in windows])
+        for _, windows in itertools.groupby(_windows(server, prompts, parameters), key=lambda window: window[0])
+    ]
+
+
+def _symbols(server: Served, text: str, parameters: Mapping[str, ParameterValue]) -> list[Tensors]:
+    request = model_request("frontend", TEXT=strings(text))
+    add_parameters(request, parameters)
+    with RawStream(server.grpc, request) as stream:
+        return [tensors_of(response) for response in stream if response.outputs]
+
+
+def _prompt(server: Served, symbols: Tensors) -> Tensors:
+    request = model_request("encoder", **{name: values[None] for name, values in symbols.items()})
+    return tensors_of(infer(server.grpc, request))
+
+
+def _windows(
+    server: Served, prompts: list[Tensors], parameters: Mapping[str, ParameterValue]
+) -> Iterator[tuple[str, Frames]]:
+    """The segment (as request id) and the new codes of every window; acknowledges it, as the vocoder would."""
+    requests = []
+    for prompt in prompts:
+        header = SegmentHeader.from_array(prompt["SEGMENT"])
+        request = model_request("talker", str(header.segment), **{name: v[None] for name, v in prompt.items()})
+        add_parameters(request, parameters)
+        requests.append(request)
+    vocoder = AcknowledgementSender(rendezvous_folder(server.server_pid))
+    try:
+        with RawStream(server.grpc, *requests) as stream:
+            for response in stream:
+                if not response.outputs:
+                    continue
+                tensors = tensors_of(response)
+                window = WindowHeader.from_array(tensors["WINDOW"])
+                done = WindowDone(window.stream, window.generation, window.chunk)
+                vocoder.send(window.address, done)
+                codes = tensors["FRAMES"][window.context : window.context + window.new, 0]
+                yield response.id, codes.astype(np.int64)
+    finally:
+        vocoder.close()

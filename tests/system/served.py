@@ -1,0 +1,174 @@
+"""A real `talkahead serve` under test: its addresses, its log, its processes and its exit."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from talkahead.serving.process_watch import model_processes
+
+ROOT = Path(__file__).resolve().parents[2]
+REPOSITORY = ROOT / "model_repository"
+START_LIMIT_S = 120.0
+EXIT_LIMIT_S = 60.0
+
+
+class Served:
+    """The command, started at once; `with` stops it at the end, however the test went."""
+
+    def __init__(self, *options: str | Path) -> None:
+        command = [sys.executable, "-m", "talkahead", "serve", *map(str, options)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._lines: list[str] = []
+        self._changed = threading.Condition()
+        self._open_pipes = 2
+        self._readers = [self._read(pipe) for pipe in (self._process.stdout, self._process.stderr)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.ask_to_stop()
+            self.exit_status()
+        finally:
+            self._process.kill()
+            self._process.wait()
+            for reader in self._readers:
+                reader.join()
+
+    # What it says
+
+    @property
+    def log(self) -> str:
+        """Both outputs so far."""
+        with self._changed:
+            return "\n".join(self._lines)
+
+    def wait_for(self, pattern: str, *, count: int = 1, limit_s: float = START_LIMIT_S) -> re.Match[str]:
+        """The match of the `count`-th line in which a pattern is found, as soon as that line is there."""
+
+        def found() -> bool:
+            return len(self._matches(pattern)) >= count
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or not self._open_pipes, limit_s)
+            matches = self._matches(pattern)
+        assert len(matches) >= count, f"{count} x {pattern!r} is not in the log:\n{self.log}"
+        return matches[count - 1]
+
+    def wait_until_ready(self, *, count: int = 1) -> Self:
+        """Until the ready line has come `count` times: once, and once more after each restart."""
+        self.wait_for(r"^ready ", count=count)
+        return self
+
+    def _matches(self, pattern: str) -> list[re.Match[str]]:
+        return [match for line in self._lines if (match := re.search(pattern, line))]
+
+    # Where it listens
+
+    @property
+    def grpc(self) -> str:
+        return self._address("grpc")
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        with urllib.request.urlopen(f"http://{self._address('metrics')}/metrics", timeout=10) as page:
+            text: str = page.read().decode()
+        return sum(
+            float(value)
+            for value in re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", text, re.MULTILINE)
+        )
+
+    def _address(self, service: str) -> str:
+        return self.wait_for(rf"^ready .*\b{service} (\S+)")[1]
+
+    # Its processes
+
+    @property
+    def server_pid(self) -> int:
+        """The process id of tritonserver, the launcher's only child."""
+        children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat")
+                    if _parent(path) == self._process.pid]  # fmt: skip
+        assert len(children) == 1, f"the launcher has the children {children}"
+        return children[0]
+
+    def model_pids(self) -> dict[str, int]:
+        """Process ids of the Python models."""
+        return {model: pid for pid, model in model_processes(self.server_pid)}
+
+    def kill_model(self, model: str) -> None:
+        os.kill(self.model_pids()[model], signal.SIGKILL)
+
+    def resident_bytes(self) -> dict[str, int]:
+        """Resident memory of the server and its models."""
+        pids = {"tritonserver": self.server_pid, **self.model_pids()}
+        return {name: _resident_bytes(pid) for name, pid in pids.items()}
+
+    # Its end
+
+    def ask_to_stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def exit_status(self, limit_s: float = EXIT_LIMIT_S) -> int:
+        """Waits for the end of the command and of its outputs."""
+        status = self._process.wait(limit_s)
+        for reader in self._readers:
+            reader.join(limit_s)
+        return status
+
+    def _read(self, pipe: IO[str] | None) -> threading.Thread:
+        assert pipe is not None
+        thread = threading.Thread(target=self._collect, args=(pipe,), name="served-log", daemon=True)
+        thread.start()
+        return thread
+
+    def _collect(self, pipe: IO[str]) -> None:
+        with pipe:
+            for line in pipe:
+                self._note(lambda line=line: self._lines.append(line.rstrip("\n")))  # type: ignore[misc]
+        self._note(self._count_closed)
+
+    def _count_closed(self) -> None:
+        self._open_pipes -= 1
+
+    def _note(self, change: Callable[[], None]) -> None:
+        with self._changed:
+            change()
+            self._changed.notify_all()
+
+
+def served(options: Sequence[str | Path] = ()) -> Served:
+    """A server that is ready."""
+    server = Served(*options)
+    try:
+        return server.wait_until_ready()
+    except BaseException:
+        server.__exit__(None, None, None)
+        raise
+
+
+def _parent(stat: Path) -> int | None:
+    try:
+        # After the name in parentheses, which may hold anything: state, parent.
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return 1024 * int(line.split()[1])
+    raise ValueError(f"process {pid} has no memory")

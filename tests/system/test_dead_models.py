@@ -1,0 +1,79 @@
+"""Models that die, and models that do not load."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hearing import speak
+from served import REPOSITORY, Served
+from talkahead_client import Client, SpeechError
+from texts import SENTENCES
+
+STREAMS = 4
+
+
+def test_death_of_a_model_ends_every_stream_and_the_server_comes_back() -> None:
+    with Served("--restarts", "1") as server, Client(server.wait_until_ready().grpc) as client:
+        before = speak(client, SENTENCES[0], seed=1, max_seconds=1.0)
+        # Long enough not to be over when the model dies.
+        streams = [client.speak(" ".join(SENTENCES), seed=seed) for seed in range(STREAMS)]
+        for stream in streams:
+            next(stream)
+        server.kill_model("talker")
+        for stream in streams:
+            with pytest.raises(SpeechError):
+                list(stream)
+        server.wait_for(r"model talker died")
+        server.wait_for(r"restarting the server on the same ports \(0 restarts left\)")
+        server.wait_until_ready(count=2)
+        after = speak(client, SENTENCES[0], seed=1, max_seconds=1.0)
+        assert (after.audio == before.audio).all()
+
+        server.kill_model("vocoder")
+        assert server.exit_status() == 1
+        assert "model vocoder died" in server.log
+        assert server.log.endswith("giving up")
+
+
+def truncate(repository: Path) -> None:
+    weights = repository / "talker" / "1" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100_000])
+
+
+def swap(repository: Path) -> None:
+    """Weights of the right form that the manifest does not describe."""
+    weights = repository / "vocoder" / "1" / "codec.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+
+
+def remove(repository: Path) -> None:
+    (repository / "encoder" / "1" / "encoder.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "damage"),
+    [
+        ("talker", "model.safetensors", truncate),
+        ("vocoder", "codec.safetensors", swap),
+        ("encoder", "encoder.json", remove),
+    ],
+    ids=["truncated", "swapped", "missing"],
+)
+def test_model_that_does_not_load_ends_the_command_with_the_reason(
+    model: str, file: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    repository = tmp_path / "model_repository"
+    shutil.copytree(REPOSITORY, repository)
+    damage(repository)
+    with Served("--repository", repository) as server:
+        assert server.exit_status() == 1
+    assert f"model {model} did not load" in server.log
+    assert file in server.log
+    assert "make train" in server.log or "rebuild" in server.log
+    assert not server.log.startswith("ready")
+    assert server.log.endswith("giving up")

@@ -1,0 +1,20 @@
+"""Sentences to speak: short, of one segment each, and different."""
+
+SENTENCES = (
+    "The juice of lemons makes fine punch.",
+    "Your table is booked for seven this evening.",
+    "The train to the coast leaves from platform four.",
+    "Would you like me to read the message again?",
+    "Turn left at the next corner, then keep going until you see the bridge.",
+    "Your parcel arrived this morning, and a neighbour signed for it.",
+    "The doctor can see you on Tuesday afternoon, or early on Friday.",
+    "It will stay dry until noon, with light rain moving in from the west after that.",
+    "Please hold the line while I look for your account.",
+    "There are three open invoices, and the oldest is from last spring.",
+    "The museum is closed on Mondays, but the garden stays open all week.",
+    "I have moved your meeting to half past ten and told everybody about it.",
+    "Bread, butter, two lemons and a bottle of milk are on your list.",
+    "The second song was written by the same composer, shortly before he left the city.",
+    "Remember to lock the back door before you go to bed.",
+    "A warm wind blew across the harbour as the last boats came home.",
+)

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import Full, Queue
 from typing import Protocol
 
 from talkahead.errors import Code, TalkaheadError
@@ -25,6 +26,8 @@ _WINDOW_DONE = struct.Struct("<cqqqB")
 _DONE_TAG = b"W"
 _MAX_DATAGRAM = 65_536
 _RECEIVE_BUFFER = 1 << 20
+_MAX_BACKLOG = 4096
+_SEND_TIMEOUT_S = 1.0
 _PREFIX, _SUFFIX = "talker-", ".sock"
 
 
@@ -183,29 +186,53 @@ class AcknowledgementReceiver:
 
     def _reply(self, path: str, message: Datagram) -> None:
         with contextlib.suppress(OSError):  # the asker has left
-            self._socket.sendto(encode(message), path)
+            self._socket.sendto(encode(message), socket.MSG_DONTWAIT, path)
 
 
 class AcknowledgementSender:
-    """The vocoder's side. Never blocks and never raises: what could not be delivered is counted in `lost`."""
+    """The vocoder's side. `send` never blocks and never raises; what it cannot deliver is counted in `lost`.
+
+    A thread does the sending and waits where it must: the kernel queues as few as ten datagrams per socket,
+    which is less than the windows of one batch.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or rendezvous_folder()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
+        self._socket.settimeout(_SEND_TIMEOUT_S)
+        self._queue: Queue[tuple[int, WindowDone] | None] = Queue(_MAX_BACKLOG)
+        self._is_closing = False
         self.lost = 0
+        self._thread = threading.Thread(target=self._run, name="vocoder-acknowledgements", daemon=True)
+        self._thread.start()
 
     def send(self, address: int, done: WindowDone) -> None:
         """Tell the talker at `address`; 0 means that nobody listens."""
         if address == 0:
             return
         try:
-            self._socket.sendto(encode(done), str(_talker_path(self._folder, address)))
-        except OSError:
+            self._queue.put_nowait((address, done))
+        except Full:
             self.lost += 1
 
     def close(self) -> None:
+        """Send what is queued, unless the talker does not take it."""
+        self._is_closing = True
+        self._queue.put(None)
+        self._thread.join()
         self._socket.close()
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            address, done = item
+            try:
+                self._socket.sendto(encode(done), str(_talker_path(self._folder, address)))
+            except TimeoutError:
+                self.lost += 1
+                if self._is_closing:
+                    return
+            except OSError:
+                self.lost += 1
 
 
 class ControlClient:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier
 from talkahead.speculation.draws import Purpose, draw_keys, stream_keys
@@ -50,7 +50,7 @@ class Admission:
 class DecodeStep:
     """Slot-indexed state of decoding, and the loop's body over it."""
 
-    def __init__(self, backbone: SlotDecoder, drafter: Drafter, verifier: Verifier) -> None:
+    def __init__(self, backbone: Backbone, drafter: Drafter, verifier: Verifier) -> None:
         slots, device = backbone.num_slots, backbone.device
         self._backbone = backbone
         self._drafter = drafter

@@ -67,16 +67,25 @@ class Emitter:
 
     def __init__(self, observe: Callable[[float], None]) -> None:
         self._observe = observe
+        self._door = threading.Lock()
+        self._is_closed = False
         self._jobs: SimpleQueue[tuple[Job, float] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="talker-emitter", daemon=True)
         self._thread.start()
 
     def post(self, job: Job) -> None:
-        self._jobs.put((job, time.monotonic()))
+        """Once closed, a job runs on the caller's thread: who comes too late still gets a refusal."""
+        with self._door:
+            if not self._is_closed:
+                self._jobs.put((job, time.monotonic()))
+                return
+        job()
 
     def close(self) -> None:
         """Finish what is queued, then stop."""
-        self._jobs.put(None)
+        with self._door:
+            self._is_closed = True
+            self._jobs.put(None)
         self._thread.join()
 
     def _run(self) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.backbone.backbone import Backbone
 from talkahead.engine.acknowledgements import LoadReport, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel, Emitter
@@ -59,7 +59,7 @@ class TalkerEngine:
 
     def __init__(
         self,
-        backbone: SlotDecoder,
+        backbone: Backbone,
         config: EngineConfig,
         *,
         address: int = 0,

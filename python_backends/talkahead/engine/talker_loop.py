@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.backbone.backbone import Backbone
 from talkahead.engine.acknowledgements import LoadReport, WindowDone
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
@@ -50,7 +50,7 @@ class TalkerLoop:
 
     def __init__(
         self,
-        backbone: SlotDecoder,
+        backbone: Backbone,
         step: DecodeStep,
         config: EngineConfig,
         *,
@@ -127,6 +127,14 @@ class TalkerLoop:
     def load(self) -> LoadReport:
         """As of the last change; may be read from any thread."""
         return self._load
+
+    @property
+    def num_free_slots(self) -> int:
+        return self._table.num_free
+
+    @property
+    def num_windows_in_flight(self) -> int:
+        return self._ledger.num_in_flight
 
     # The iteration
 

@@ -1,0 +1,55 @@
+"""What the engine needs of an autoregressive model whose streams live in slots.
+
+Shapes: B prompts of at most P rows, S running slots, N nodes, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from talkahead.speculation.contracts import Accepted, Scored
+from talkahead.speculation.token_tree import TokenTree, TreeShape
+
+
+class Backbone(Protocol):
+    """Scores trees; `SlotDecoder` is the one that serves, tests use one with known probabilities."""
+
+    @property
+    def num_slots(self) -> int: ...
+
+    @property
+    def max_positions(self) -> int:
+        """Prompt rows and frames that a slot holds."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def hidden_size(self) -> int: ...
+
+    @property
+    def eos(self) -> int: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+        """Fill slots with prompts [B, P, D], score what follows each: logits [B, 1, V], hidden [B, 1, D]."""
+
+    def score(self, tree: TokenTree, rows: slice) -> Scored:
+        """Score every node of the trees of slots `rows`, leaving their KV as scratch."""
+
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+        """Keep the KV of the accepted nodes."""
+
+    def move(self, source: int, target: int) -> None: ...
+
+    def swap(self, first: int, second: int) -> None: ...
+
+    def release(self, slot: int) -> None: ...

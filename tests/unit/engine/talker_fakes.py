@@ -1,0 +1,231 @@
+"""A backbone that speaks by script, outlets that remember, and a rig that drives the loop turn by turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from talkahead.config import RequestOptions
+from talkahead.engine.acknowledgements import WindowDone
+from talkahead.engine.decode_step import DecodeStep
+from talkahead.engine.emitter import Channel
+from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.engine_telemetry import NoTelemetry
+from talkahead.engine.requests import SegmentRequest, Window
+from talkahead.engine.talker_loop import TalkerLoop
+from talkahead.errors import TalkaheadError
+from talkahead.speculation.contracts import Accepted, Scored
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.types import SegmentHeader, StopReason
+from torch import Tensor
+
+VOICES = 64
+FRAME_LIMIT = 100
+EOS = VOICES * 8
+CONFIG = EngineConfig(context_frames=5, lookahead_frames=2, first_chunk_limit_s=0.1)
+
+
+def script(voice: int, frames: int) -> list[int]:
+    """The tokens of a segment: they tell the voice and count modulo 8."""
+    return [voice * 8 + index % 8 for index in range(frames)]
+
+
+class ScriptedBackbone:
+    """Prompt row 0 holds (voice, frames): after `frames` tokens of `script` comes the end of speech."""
+
+    vocab_size = EOS + 1
+    hidden_size = 4
+    eos = EOS
+    dtype = torch.float32
+    device = torch.device("cpu")
+
+    def __init__(self, num_slots: int, max_positions: int = FRAME_LIMIT + 8) -> None:
+        self.num_slots = num_slots
+        self.max_positions = max_positions
+        self.spoken = torch.zeros(num_slots, dtype=torch.int64)
+        self.scripts = torch.zeros((num_slots, 2), dtype=torch.int64)
+        self.prefills: list[int] = []
+        self.steps: list[slice] = []
+        self.on_step: Callable[[], None] = lambda: None
+
+    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+        self.prefills.append(len(slots))
+        self.scripts[slots] = prompts[:, 0, :2].long()
+        self.spoken[slots] = 0
+        return self._scored(torch.tensor(slots))
+
+    def score(self, tree: TokenTree, rows: slice) -> Scored:
+        self.on_step()
+        self.steps.append(rows)
+        slots = torch.arange(rows.start, rows.stop)
+        expected = self.scripts[slots, 0] * 8 + self.spoken[slots] % 8
+        assert torch.equal(tree.tokens[:, 0, 0], expected), "another stream's token"
+        self.spoken[slots] += 1
+        return self._scored(slots)
+
+    def _scored(self, slots: Tensor) -> Scored:
+        voice, frames = self.scripts[slots].T
+        token = torch.where(self.spoken[slots] >= frames, EOS, voice * 8 + self.spoken[slots] % 8)
+        fallback = voice * 8  # what is spoken where the end is not allowed
+        logits = torch.full((len(slots), 1, self.vocab_size), -50.0)
+        lines = torch.arange(len(slots))
+        logits[lines, 0, fallback] = 0.0
+        logits[lines, 0, token] = 50.0
+        return Scored(logits, torch.zeros(len(slots), 1, 4))
+
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+        return None
+
+    def move(self, source: int, target: int) -> None:
+        for state in (self.spoken, self.scripts):
+            state[target] = state[source]
+
+    def swap(self, first: int, second: int) -> None:
+        for state in (self.spoken, self.scripts):
+            state[[first, second]] = state[[second, first]]
+
+    def release(self, slot: int) -> None:
+        self.spoken[slot] = -1
+
+
+@dataclass
+class Outlet:
+    """Remembers its windows and how it ended; `breaks_at` makes a call raise."""
+
+    log: list[tuple[str, Outlet]] = field(default_factory=list)
+    breaks_at: int = -1
+    windows: list[Window] = field(default_factory=list)
+    end: TalkaheadError | str | None = None
+
+    def send(self, window: Window) -> None:
+        assert self.end is None
+        if len(self.windows) == self.breaks_at:
+            raise ConnectionError("the client has left")
+        self.windows.append(window)
+        self.log.append(("send", self))
+
+    def close(self) -> None:
+        self._end("closed")
+
+    def fail(self, error: TalkaheadError) -> None:
+        self._end(error)
+
+    def _end(self, how: TalkaheadError | str) -> None:
+        assert self.end is None, "ended twice"
+        self.end = how
+        self.log.append(("end", self))
+        if self.breaks_at >= 0:
+            raise ConnectionError("the client has left")
+
+    @property
+    def error(self) -> TalkaheadError:
+        assert isinstance(self.end, TalkaheadError), self.end
+        return self.end
+
+    @property
+    def tokens(self) -> list[int]:
+        """The new frames of all windows."""
+        spoken: list[int] = []
+        for window in self.windows:
+            header = window.header
+            spoken += window.frames[header.context : header.context + header.new, 0].tolist()
+        return spoken
+
+    @property
+    def reason(self) -> StopReason:
+        return StopReason(self.windows[-1].header.reason)
+
+
+class Rig:
+    """The loop over a scripted backbone, a clock set by hand, and a vocoder that answers when told to."""
+
+    def __init__(self, num_slots: int = 8, config: EngineConfig = CONFIG, address: int = 1) -> None:
+        self.now = 100.0
+        self.backbone = ScriptedBackbone(num_slots)
+        self.log: list[tuple[str, Outlet]] = []
+        self.outlets: list[Outlet] = []
+        self.answered: set[tuple[int, int, int]] = set()
+        self._losses: list[Channel] = []
+        self.loop = TalkerLoop(
+            self.backbone,
+            DecodeStep(self.backbone, NullDrafter(), MatchVerifier()),
+            config,
+            clock=lambda: self.now,
+            telemetry=NoTelemetry(),
+            address=address,
+        )
+
+    def submit(
+        self,
+        stream: int,
+        frames: int,
+        *,
+        segment: int = 0,
+        last: bool = True,
+        request_id: str = "",
+        breaks_at: int = -1,
+        **options: object,
+    ) -> Outlet:
+        """One segment whose voice is its stream's id."""
+        outlet = Outlet(self.log, breaks_at)
+        self.outlets.append(outlet)
+        prompt = np.zeros((3 + segment, 4), dtype=np.float32)
+        prompt[0, :2] = stream % VOICES, frames
+        header = SegmentHeader(stream, segment, int(last), segment * 10, segment * 10 + 9, 7)
+        chosen = RequestOptions.from_parameters({"temperature": 0.0, **options})  # type: ignore[dict-item]
+        channel = Channel(outlet, lambda job: job(), self._losses.append)
+        self.loop.submit(SegmentRequest(header, prompt, chosen, request_id, outlet), channel)
+        self._tell_losses()
+        return outlet
+
+    def run(self, turns: int = 10_000) -> float:
+        """Turn until there is nothing to do (or so many turns); returns the wait that the loop asks for."""
+        for _ in range(turns):
+            wait_s = self.loop.turn()
+            self._tell_losses()
+            if wait_s > 0:
+                return wait_s
+        return 0.0
+
+    def _tell_losses(self) -> None:
+        while self._losses:
+            self.loop.lose(self._losses.pop())
+
+    def answer(self, outlet: Outlet | None = None, ok: bool = True) -> bool:
+        """Acknowledge what has been sent and not been answered; whether there was anything."""
+        sent = [window.header for one in ([outlet] if outlet else self.outlets) for window in one.windows]
+        news = [
+            header
+            for header in sorted(sent, key=lambda header: header.sequence)
+            if (header.stream, header.generation, header.chunk) not in self.answered
+        ]
+        for header in news:
+            self.answered.add((header.stream, header.generation, header.chunk))
+            self.loop.acknowledge(WindowDone(header.stream, header.generation, header.chunk, ok))
+            self._tell_losses()
+        return bool(news)
+
+    def finish(self) -> None:
+        """Run and answer until every stream is done."""
+        self.run()
+        while self.answer():
+            self.run()
+        self.advance(CONFIG.settle_s)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        self.loop.look_at_clock()
+        self.run()
+
+    def assert_empty(self) -> None:
+        """No stream, no slot, nothing in flight, and nothing to wait for."""
+        assert self.run() == math.inf
+        load = self.loop.load
+        assert (load.active, load.queued, load.open_streams) == (0, 0, 0)
+        assert self.loop.num_free_slots == self.backbone.num_slots
+        assert self.loop.num_windows_in_flight == 0

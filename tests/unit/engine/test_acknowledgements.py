@@ -1,0 +1,132 @@
+"""Datagrams survive the way, and neither side waits for the other."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+from talkahead.engine.acknowledgements import (
+    AcknowledgementReceiver,
+    AcknowledgementSender,
+    CancelReport,
+    CancelRequest,
+    ControlClient,
+    Datagram,
+    LoadReport,
+    LoadRequest,
+    WindowDone,
+    decode,
+    encode,
+    rendezvous_folder,
+)
+from talkahead.errors import TalkaheadError
+
+LARGE = 2**63 - 1
+MESSAGES: list[Datagram] = [
+    WindowDone(LARGE, 17, 3, ok=True),
+    WindowDone(0, LARGE, 0, ok=False),
+    CancelRequest(stream=LARGE, reply_to="/somewhere"),
+    CancelRequest(request_id="a ü 漢", reply_to="/somewhere"),
+    CancelReport(3),
+    LoadRequest("/somewhere"),
+    LoadReport(1, 2, 3, 32, 41.5, healthy=False),
+]
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.done: list[WindowDone] = []
+        self.cancelled: list[tuple[int | None, str | None]] = []
+
+    def acknowledge(self, done: WindowDone) -> None:
+        self.done.append(done)
+
+    def cancel(self, stream: int | None, request_id: str | None) -> int:
+        self.cancelled.append((stream, request_id))
+        return 2
+
+    def load(self) -> LoadReport:
+        return LoadReport(1, 0, 1, 8, 30.0)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_messages_survive_the_way(message: Datagram) -> None:
+    assert decode(encode(message)) == message
+
+
+@pytest.mark.parametrize("data", [b"W", b"Wxyz", b"{}", b"[]", b'{"kind": "Nobody"}', b"\xff\xfe", b"null"])
+def test_anything_else_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(data)
+
+
+def test_acknowledgements_arrive_in_order_and_noise_is_counted(tmp_path: Path) -> None:
+    receiver, listener, sender = (
+        AcknowledgementReceiver(tmp_path),
+        Listener(),
+        AcknowledgementSender(tmp_path),
+    )
+    sent = [WindowDone(7, 1, chunk) for chunk in range(500)]
+    for done in sent:  # far more than the kernel queues, and nobody reads yet
+        sender.send(receiver.address, done)
+    receiver.start(listener)
+    sender.close()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+        (path,) = tmp_path.glob("talker-*.sock")
+        stranger.sendto(b"noise", str(path))
+    receiver.close()  # reads what is queued before the stop
+    assert listener.done == sent
+    assert receiver.malformed == 1
+    assert sender.lost == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_sender_never_waits(tmp_path: Path) -> None:
+    receiver, sender = AcknowledgementReceiver(tmp_path), AcknowledgementSender(tmp_path)
+    for chunk in range(20_000):  # nobody reads
+        sender.send(receiver.address, WindowDone(1, 1, chunk))
+    assert 0 < sender.lost < 20_000
+    receiver.close()
+    sender.close()
+
+
+def test_a_talker_that_has_died_is_counted_and_address_zero_is_not(tmp_path: Path) -> None:
+    sender = AcknowledgementSender(tmp_path)
+    sender.send(77, WindowDone(1, 1, 0))
+    sender.send(0, WindowDone(1, 1, 1))
+    sender.close()
+    assert sender.lost == 1
+
+
+def test_control_asks_every_living_talker(tmp_path: Path) -> None:
+    receivers = [AcknowledgementReceiver(tmp_path) for _ in range(2)]
+    listeners = [Listener(), Listener()]
+    for receiver, listener in zip(receivers, listeners, strict=True):
+        receiver.start(listener)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+        dead.bind(str(tmp_path / "talker-1.sock"))
+    control = ControlClient(tmp_path)
+    assert control.cancel(stream=5) == 4
+    assert control.cancel(request_id="mine") == 4
+    assert [listener.cancelled for listener in listeners] == [[(5, None), (None, "mine")]] * 2
+    assert [report.slots for report in control.load()] == [8, 8]
+    with pytest.raises(TalkaheadError):
+        control.cancel()
+    for receiver in receivers:
+        receiver.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["talker-1.sock"]
+
+
+def test_control_without_a_talker_finds_nobody(tmp_path: Path) -> None:
+    assert ControlClient(tmp_path / "missing").load() == []
+
+
+def test_models_of_one_server_meet_where_no_other_user_looks(tmp_path: Path) -> None:
+    assert rendezvous_folder() == rendezvous_folder(os.getppid())
+    assert rendezvous_folder(1) != rendezvous_folder(2)
+    receiver = AcknowledgementReceiver(tmp_path / "meeting")
+    assert stat.S_IMODE((tmp_path / "meeting").stat().st_mode) == 0o700
+    receiver.close()

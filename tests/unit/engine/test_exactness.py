@@ -1,0 +1,169 @@
+"""In float64 a stream's tokens are the same alone, among neighbours, under joins, leaves and parking."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import RequestOptions
+from talkahead.engine.acknowledgements import WindowDone
+from talkahead.engine.decode_step import DecodeStep
+from talkahead.engine.emitter import Channel
+from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.engine_telemetry import NoTelemetry
+from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.talker_loop import TalkerLoop
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.types import SegmentHeader
+from talker_fakes import CONFIG, Outlet
+
+WIDTH, VOCABULARY, STREAMS, SEGMENTS = 32, 40, 16, 2
+POSITIONS = 36
+"""Of a slot: a segment of which the end of speech is not drawn is cut there."""
+
+
+@pytest.fixture(scope="module")
+def llama() -> Llama:
+    torch.manual_seed(3)
+    llama = (
+        Llama(LlamaConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 2, 2, 1, 16)).double().requires_grad_(False)
+    )
+    for value in llama.parameters():
+        value.mul_(6.0)
+    return llama
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One stream: a prompt per segment, its seed and its sampling."""
+
+    stream: int
+    prompts: tuple[np.ndarray, ...]
+    seed: int
+    options: RequestOptions
+
+
+def make_utterances(temperature: float) -> list[Utterance]:
+    generator = np.random.default_rng(0)
+    options = RequestOptions(temperature=temperature, top_p=0.95)
+    return [
+        Utterance(
+            stream,
+            tuple(generator.standard_normal((int(length), WIDTH), dtype=np.float32) for length in lengths),
+            seed=stream * 31,
+            options=replace(options, top_k=5 * (stream % 3), chunk_frames=3 + stream % 9),
+        )
+        for stream, lengths in enumerate(generator.integers(2, POSITIONS // 2, (STREAMS, SEGMENTS)))
+    ]
+
+
+class Stage:
+    """A loop over a real decoder, with a vocoder that answers what it is asked to."""
+
+    def __init__(self, llama: Llama, num_slots: int, config: EngineConfig) -> None:
+        state = llama.state_dict()
+        backbone = SlotDecoder(
+            llama.config, state, num_slots=num_slots, max_positions=POSITIONS, dtype=torch.float64
+        )
+        step = DecodeStep(backbone, NullDrafter(), MatchVerifier())
+        self.now = 0.0
+        self.outlets: dict[int, list[Outlet]] = {}
+        self._num_answered: dict[int, int] = {}
+        self.loop = TalkerLoop(
+            backbone, step, config, clock=lambda: self.now, telemetry=NoTelemetry(), address=1
+        )
+
+    def submit(self, utterance: Utterance) -> None:
+        outlets = self.outlets[utterance.stream] = [Outlet() for _ in utterance.prompts]
+        self._num_answered[utterance.stream] = 0
+        for index, (prompt, outlet) in enumerate(zip(utterance.prompts, outlets, strict=True)):
+            last = int(index == len(outlets) - 1)
+            header = SegmentHeader(utterance.stream, index, last, 0, 0, utterance.seed)
+            request = SegmentRequest(header, prompt, utterance.options, "", outlet)
+            self.loop.submit(request, Channel(outlet, lambda job: job(), lambda channel: None))
+
+    def answer(self, stream: int) -> bool:
+        windows = [window.header for outlet in self.outlets[stream] for window in outlet.windows]
+        fresh = windows[self._num_answered[stream] :]
+        for header in fresh:
+            self.loop.acknowledge(WindowDone(stream, header.generation, header.chunk))
+        self._num_answered[stream] = len(windows)
+        return bool(fresh)
+
+    def finish(self) -> None:
+        busy = True
+        while busy:
+            while self.loop.turn() == 0.0:
+                pass
+            busy = any([self.answer(stream) for stream in self.outlets])
+
+    def tokens(self, stream: int) -> list[list[int]]:
+        assert all(outlet.end == "closed" for outlet in self.outlets[stream])
+        return [outlet.tokens for outlet in self.outlets[stream]]
+
+
+def alone(llama: Llama, utterances: list[Utterance]) -> list[list[list[int]]]:
+    spoken = []
+    for utterance in utterances:
+        stage = Stage(llama, 2, CONFIG)
+        stage.submit(utterance)
+        stage.finish()
+        spoken.append(stage.tokens(utterance.stream))
+    return spoken
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9], ids=["greedy", "sampled"])
+def test_tokens_do_not_depend_on_company(llama: Llama, temperature: float) -> None:
+    utterances = make_utterances(temperature)
+    expected = alone(llama, utterances)
+    assert len({str(tokens) for tokens in expected}) == STREAMS
+    assert len({len(segment) for tokens in expected for segment in tokens}) > STREAMS // 2
+
+    together = Stage(llama, 2 * STREAMS, CONFIG)
+    for utterance in utterances:
+        together.submit(utterance)
+    together.finish()
+    assert [together.tokens(stream) for stream in range(STREAMS)] == expected
+
+    for trial in range(3):
+        assert in_disorder(llama, utterances, trial) == expected
+
+
+def in_disorder(llama: Llama, utterances: list[Utterance], seed: int) -> list[list[list[int]]]:
+    """Few slots, fewer rows a step, streams that join, leave half-way and are parked at random."""
+    chance = random.Random(seed)
+    config = replace(CONFIG, max_step_rows=3, max_lead_s=0.05, max_pending=99)
+    stage = Stage(llama, 5, config)
+    for utterance in chance.sample(utterances, len(utterances)):
+        stage.submit(utterance)
+        guest = replace(utterance, stream=1000 + utterance.stream)
+        stage.submit(guest)
+        for _ in range(chance.randrange(25)):
+            stage.now += chance.random() * 0.02
+            if stage.loop.turn() > 0.0 or chance.random() < 0.3:
+                stage.answer(chance.choice(list(stage.outlets)))
+        stage.loop.cancel(guest.stream, None)
+        del stage.outlets[guest.stream]
+    stage.finish()
+    return [stage.tokens(utterance.stream) for utterance in utterances]
+
+
+def test_a_seed_speaks_the_same_again_and_another_does_not(llama: Llama) -> None:
+    utterances = make_utterances(0.9)[:4]
+    first = alone(llama, utterances)
+    assert first == alone(llama, utterances)
+    others = [replace(utterance, seed=utterance.seed + 1) for utterance in utterances]
+    assert all(one != other for one, other in zip(first, alone(llama, others), strict=True))
+
+
+def test_segments_of_one_stream_do_not_share_their_noise(llama: Llama) -> None:
+    (utterance, *_) = make_utterances(0.9)
+    same_prompts = replace(utterance, prompts=(utterance.prompts[0],) * 2)
+    first, second = alone(llama, [same_prompts])[0]
+    assert first[: len(second)] != second

@@ -1,0 +1,145 @@
+"""Earliest deadline first, parking, and rows that are brought together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from talkahead.engine.decode_step import DecodeStep, Drawn
+from talkahead.engine.schedule import Contender, choose
+from talkahead.engine.slot_table import SlotTable
+from talkahead.engine.stream import Speech
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talker_fakes import CONFIG, Rig, ScriptedBackbone, script
+
+
+def test_the_earliest_deadlines_go_first() -> None:
+    contenders = [Contender(slot, deadline, False) for slot, deadline in enumerate([5.0, 1.0, 3.0, 2.0])]
+    assert choose(contenders, 0.0, max_rows=2, max_lead_s=1.0).slots == (1, 3)
+
+
+def test_streams_far_ahead_make_room_for_a_first_window() -> None:
+    playing = [Contender(0, 10.0, False), Contender(1, 0.6, False)]
+    newcomer = Contender(2, 0.1, True)
+    choice = choose([*playing, newcomer], 0.0, max_rows=8, max_lead_s=1.0)
+    assert choice.slots == (2, 1)
+    assert choice.review_at == 9.0
+    alone = choose(playing, 0.0, max_rows=8, max_lead_s=1.0)
+    assert alone.slots == (1, 0) and alone.review_at == math.inf
+
+
+def test_a_newcomer_is_never_parked() -> None:
+    assert choose([Contender(0, 99.0, True)], 0.0, max_rows=8, max_lead_s=1.0).slots == (0,)
+
+
+def test_playing_streams_step_aside_until_a_newcomer_has_its_first_window() -> None:
+    rig = Rig(config=replace(CONFIG, max_lead_s=0.3))
+    playing = [rig.submit(stream, 90, chunk_frames=8) for stream in (1, 2)]
+    while min(len(outlet.windows) for outlet in playing) < 6:
+        rig.run()
+        rig.answer()
+    newcomer = rig.submit(3, 90)
+    before = len(rig.backbone.steps)
+    while not newcomer.windows:
+        rig.run(1)
+    rows = rig.backbone.steps[before:]
+    assert {step.stop - step.start for step in rows} == {1}
+    assert len(rows) == 3  # four frames: two, and two of look-ahead; the first comes with the prefill
+    rig.finish()
+    assert [outlet.tokens for outlet in (*playing, newcomer)] == [script(stream, 90) for stream in (1, 2, 3)]
+
+
+def test_a_playing_stream_gets_a_slot_before_newcomers() -> None:
+    """Its next segment arrived late, and its slot is gone; a newcomer who came earlier waits on."""
+    rig = Rig(num_slots=1)
+    first = rig.submit(1, 10, last=False)
+    rig.run()
+    rig.answer()
+    rig.run(1)
+    waiting = rig.submit(2, 10)
+    rig.run()
+    rig.answer()
+    assert waiting.windows
+    assert first.end == "closed"
+    newcomer = rig.submit(3, 30)
+    second = rig.submit(1, 10, segment=1)
+    rig.finish()
+    order = [outlet for what, outlet in rig.log if what == "send"]
+    assert order.index(second) < order.index(newcomer)
+
+
+def test_a_step_budget_is_kept_and_everyone_is_served() -> None:
+    rig = Rig(config=replace(CONFIG, max_step_rows=2))
+    outlets = [rig.submit(stream, 30) for stream in range(6)]
+    rig.finish()
+    assert max(step.stop - step.start for step in rig.backbone.steps) == 2
+    assert [outlet.tokens for outlet in outlets] == [script(stream, 30) for stream in range(6)]
+
+
+@pytest.mark.parametrize(("urgency", "limit_s"), [(1, 0.2), (2, 0.1), (3, 0.05)])
+def test_urgency_sets_a_newcomers_deadline(urgency: int, limit_s: float) -> None:
+    rig = Rig(num_slots=1, config=replace(CONFIG, max_step_rows=1))
+    rig.submit(1, 5)
+    rig.run(1)
+    slow, fast = rig.submit(2, 5, urgency=urgency), None
+    rig.now += limit_s - 0.05 - 0.001
+    fast = rig.submit(3, 5, urgency=3)  # due 0.05 after its arrival: just before the other
+    rig.finish()
+    order = [outlet for what, outlet in rig.log if what == "send"]
+    assert order.index(fast) < order.index(slow)
+
+
+def make_table(num_slots: int) -> tuple[SlotTable, ScriptedBackbone]:
+    backbone = ScriptedBackbone(num_slots)
+    step = DecodeStep(backbone, NullDrafter(), MatchVerifier())
+    return SlotTable(step, num_slots, 20, backbone.eos), backbone
+
+
+def make_owner() -> Speech:
+    return Speech(None, None, None)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 12), st.data())
+@settings(max_examples=150, deadline=None)
+def test_arranged_rows_are_neighbours_and_owners_keep_theirs(num_slots: int, data: st.DataObject) -> None:
+    table, backbone = make_table(num_slots)
+    owners = [make_owner() for _ in range(num_slots)]
+    for number, owner in enumerate(owners):
+        slot = table.claim(owner)
+        table.start(slot, number)
+        backbone.spoken[slot] = number
+    held = dict(enumerate(owners))
+    for number in data.draw(st.sets(st.integers(0, num_slots - 1), max_size=num_slots - 1)):
+        table.release(held.pop(number))
+    wanted = data.draw(st.sets(st.sampled_from(sorted(held)), min_size=1))
+    rows = table.arrange([held[number].slot for number in wanted])  # type: ignore[misc]
+    assert rows.stop - rows.start == len(wanted)
+    assert {held[number].slot for number in wanted} == set(range(rows.start, rows.stop))
+    assert len({owner.slot for owner in held.values()}) == len(held)
+    for number, owner in held.items():
+        assert owner.slot is not None
+        assert table.frames[owner.slot, 0, 0] == number
+        assert backbone.spoken[owner.slot] == number
+    assert table.num_free == num_slots - len(held)
+
+
+def test_several_tokens_a_step_end_at_the_right_frame() -> None:
+    """The end of speech inside an accepted draft: what follows it is not spoken."""
+    table, backbone = make_table(3)
+    owners = [make_owner() for _ in range(3)]
+    for owner in owners:
+        slot = table.claim(owner)
+        table.start(slot, 9)
+        table.wake_at[slot] = 4
+    tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3]])
+    due = table.add(slice(0, 3), Drawn(tokens, np.array([3, 3, 1]), num_drafted=4))
+    assert due == owners[:2]
+    assert table.counts.tolist() == [2, 4, 2]
+    assert table.ended.tolist() == [True, False, False]
+    assert table.frames[1, :4, 0].tolist() == [9, 1, 2, 3]
+    assert table.totals.tolist() == [[1, 4, 2], [1, 4, 2], [1, 4, 0]]

@@ -1,0 +1,243 @@
+"""Streams from arrival to end: frames, order, segments, limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from talkahead.config import RequestOptions
+from talkahead.engine.emitter import Channel
+from talkahead.engine.requests import SegmentRequest
+from talkahead.errors import Code
+from talkahead.types import SegmentHeader, StopReason
+from talker_fakes import CONFIG, FRAME_LIMIT, Rig, script
+
+
+def test_a_stream_speaks_its_frames_once_and_in_order() -> None:
+    rig = Rig()
+    outlet = rig.submit(3, 40)
+    rig.finish()
+    assert outlet.tokens == script(3, 40)
+    assert outlet.end == "closed"
+    headers = [window.header for window in outlet.windows]
+    assert [header.chunk for header in headers] == list(range(len(headers)))
+    assert [header.last for header in headers] == [0] * (len(headers) - 1) + [1]
+    assert outlet.reason is StopReason.END_OF_SPEECH
+    for window in outlet.windows:
+        header = window.header
+        assert len(window.frames) == header.context + header.new + header.lookahead
+        assert header.new > 0
+    rig.assert_empty()
+
+
+def test_stats_are_running_totals() -> None:
+    rig = Rig()
+    outlets = [rig.submit(3, 40, last=False), rig.submit(3, 50, segment=1)]
+    rig.finish()
+    stats = [window.stats for outlet in outlets for window in outlet.windows]
+    assert [one.frames for one in stats] == sorted(one.frames for one in stats)
+    assert stats[-1].frames == 90
+    assert stats[-1].target_steps == 90  # a segment's first frame needs no step, its end needs one
+    assert (stats[-1].drafted, stats[-1].accepted) == (0, 0)
+    assert [outlet.windows[-1].stats.char_end for outlet in outlets] == [9, 19]
+    assert outlets[1].windows[0].stats.char_end == 9
+    assert stats[-1].seed == 7 and stats[-1].stop_reason == StopReason.END_OF_SPEECH
+
+
+def test_sixteen_streams_each_get_their_own() -> None:
+    rig = Rig(num_slots=16)
+    outlets = [rig.submit(stream, 10 + 3 * stream) for stream in range(16)]
+    rig.finish()
+    for stream, outlet in enumerate(outlets):
+        assert outlet.tokens == script(stream, 10 + 3 * stream)
+    assert rig.backbone.prefills == [16]
+    rig.assert_empty()
+
+
+def test_more_streams_than_slots_are_spoken_one_after_another() -> None:
+    rig = Rig(num_slots=2)
+    outlets = [rig.submit(stream, 20) for stream in range(9)]
+    assert rig.loop.turn() == 0.0
+    assert (rig.loop.load.active, rig.loop.load.queued) == (2, 7) or rig.loop.load.queued == 9
+    rig.finish()
+    assert [outlet.tokens for outlet in outlets] == [script(stream, 20) for stream in range(9)]
+    rig.assert_empty()
+
+
+def test_an_utterance_has_at_least_one_frame() -> None:
+    """The end of speech is forbidden at once, so that the last chunk is never empty."""
+    rig = Rig()
+    outlet = rig.submit(3, 0)
+    rig.finish()
+    assert outlet.tokens == script(3, 1)
+    assert outlet.reason is StopReason.END_OF_SPEECH
+    rig.assert_empty()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])
+def test_segments_are_spoken_in_order_however_they_arrive(order: tuple[int, ...]) -> None:
+    rig = Rig()
+    arrived = {segment: rig.submit(3, 10 + segment, segment=segment, last=segment == 2) for segment in order}
+    rig.finish()
+    outlets = [arrived[segment] for segment in range(3)]
+    assert [outlet.tokens for outlet in outlets] == [script(3, 10), script(3, 11), script(3, 12)]
+    headers = [window.header for outlet in outlets for window in outlet.windows]
+    assert [header.chunk for header in headers] == list(range(len(headers)))
+    assert [header.sequence for header in headers] == list(range(len(headers)))
+    assert [header.last for header in headers] == [0] * (len(headers) - 1) + [1]
+    assert [outlet.end for outlet in outlets] == ["closed"] * 3
+    rig.assert_empty()
+
+
+def test_each_segment_is_an_utterance_of_its_own_to_the_codec() -> None:
+    rig = Rig()
+    outlets = [rig.submit(3, 30, last=False), rig.submit(3, 30, segment=1)]
+    rig.finish()
+    assert [outlet.windows[0].header.context for outlet in outlets] == [0, 0]
+    assert [outlet.windows[-1].header.lookahead for outlet in outlets] == [0, 0]
+    assert outlets[1].windows[0].header.new > outlets[0].windows[0].header.new  # the ramp runs on
+
+
+def test_the_next_segment_is_prefilled_before_it_is_needed() -> None:
+    rig = Rig()
+    first, second = rig.submit(3, 40, last=False), rig.submit(3, 40, segment=1)
+    while len(rig.backbone.prefills) < 2:
+        assert rig.run(1) == 0.0
+    assert not second.windows and len(first.tokens) < 30
+    steps = len(rig.backbone.steps)
+    rig.finish()
+    assert rig.backbone.prefills == [1, 1]
+    assert len(rig.backbone.steps) - steps <= 80
+    assert second.tokens == script(3, 40)
+
+
+def test_a_newcomer_takes_the_slot_of_a_prefetched_segment() -> None:
+    rig = Rig(num_slots=2)
+    first, second = rig.submit(1, 30, last=False), rig.submit(1, 30, segment=1)
+    while rig.loop.num_free_slots:
+        assert rig.run(1) == 0.0
+    newcomer = rig.submit(2, 10)
+    rig.run(3)
+    assert rig.loop.load.queued == 0
+    rig.finish()
+    assert [one.tokens for one in (first, second, newcomer)] == [script(1, 30), script(1, 30), script(2, 10)]
+    rig.assert_empty()
+
+
+def test_a_segment_longer_than_its_slot_is_cut_and_says_so() -> None:
+    rig = Rig()
+    outlet = rig.submit(3, 10 * FRAME_LIMIT)
+    rig.finish()
+    assert outlet.tokens == script(3, rig.backbone.max_positions - 3)
+    assert outlet.reason is StopReason.LENGTH
+    rig.assert_empty()
+
+
+def test_a_cut_segment_is_followed_by_the_next() -> None:
+    rig = Rig()
+    outlets = [rig.submit(3, 10 * FRAME_LIMIT, last=False), rig.submit(3, 12, segment=1)]
+    rig.finish()
+    assert outlets[1].tokens == script(3, 12)
+    assert outlets[1].reason is StopReason.LENGTH
+    rig.assert_empty()
+
+
+def test_max_seconds_ends_the_stream_and_closes_what_is_left() -> None:
+    rig = Rig()
+    outlets = [rig.submit(3, 40, segment=index, last=index == 3, max_seconds=1.3) for index in range(3)]
+    rig.finish()
+    late = rig.submit(3, 40, segment=3, max_seconds=1.3)
+    assert [len(outlet.tokens) for outlet in outlets] == [40, 25, 0]
+    assert outlets[1].reason is StopReason.MAX_SECONDS
+    assert outlets[1].windows[-1].header.last == 1
+    assert [outlet.end for outlet in (*outlets, late)] == ["closed"] * 4
+    closing = [outlet for what, outlet in rig.log if what == "end"]
+    assert closing.index(outlets[2]) < closing.index(outlets[1])
+    rig.assert_empty()
+
+
+def test_a_deadline_ends_the_stream_with_an_error() -> None:
+    rig = Rig()
+    outlet = rig.submit(3, 60, deadline_ms=500)
+    assert rig.run() == pytest.approx(0.5)
+    rig.answer()
+    rig.advance(0.6)
+    rig.answer()
+    rig.advance(CONFIG.settle_s)
+    assert outlet.error.code is Code.CANCELLED and "500 ms" in str(outlet.error)
+    rig.assert_empty()
+
+
+def test_a_full_pool_refuses_at_once_and_says_how_long_to_wait() -> None:
+    rig = Rig(num_slots=1, config=replace(CONFIG, max_pending=2))
+    spoken = [rig.submit(1, 20)]
+    rig.run(1)
+    spoken += [rig.submit(2, 20), rig.submit(3, 20)]
+    refused = rig.submit(4, 20)
+    assert refused.error.code is Code.RESOURCE_EXHAUSTED
+    assert " ms" in str(refused.error)
+    rig.finish()
+    assert [len(outlet.tokens) for outlet in spoken] == [20, 20, 20]
+    rig.assert_empty()
+
+
+def test_a_refusal_waits_for_the_other_segments_so_that_it_comes_last() -> None:
+    rig = Rig(num_slots=1, config=replace(CONFIG, max_pending=0))
+    rig.submit(1, 20)
+    rig.run(1)
+    first = rig.submit(2, 20, last=False)
+    assert first.end is None
+    second = rig.submit(2, 20, segment=1)
+    ends = {id(first): first, id(second): second}
+    assert sorted(str(type(one.end).__name__) for one in ends.values()) == ["TalkaheadError", "str"]
+    failed = first if first.end != "closed" else second
+    assert rig.log[-1] == ("end", failed)
+    rig.finish()
+    rig.assert_empty()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        np.zeros((0, 4)),
+        np.zeros((3, 5)),
+        np.zeros(4),
+        np.full((3, 4), np.nan),
+        np.zeros((FRAME_LIMIT + 8, 4)),
+    ],
+    ids=["empty", "width", "rank", "nan", "long"],
+)
+def test_a_prompt_that_cannot_be_spoken_is_refused(prompt: np.ndarray) -> None:
+    rig = Rig()
+    neighbour = rig.submit(1, 10)
+    outlet = type(neighbour)(rig.log)
+    rig.loop.submit(
+        SegmentRequest(
+            SegmentHeader(2, 0, 1, 0, 9, 7), prompt.astype(np.float32), RequestOptions(), "", outlet
+        ),
+        Channel(outlet, lambda job: job(), lambda channel: None),
+    )
+    assert "PROMPT" in str(outlet.error)
+    rig.finish()
+    assert neighbour.tokens == script(1, 10)
+    rig.assert_empty()
+
+
+def test_a_segment_sent_twice_is_refused_and_the_first_one_is_spoken() -> None:
+    rig = Rig()
+    first, again = rig.submit(3, 10), rig.submit(3, 10)
+    assert again.error.code is Code.INVALID_ARGUMENT
+    rig.finish()
+    assert first.tokens == script(3, 10)
+    rig.assert_empty()
+
+
+def test_a_missing_segment_ends_the_stream() -> None:
+    rig = Rig()
+    first, third = rig.submit(3, 10, last=False), rig.submit(3, 10, segment=2)
+    rig.finish()
+    assert first.end == "closed" and third.end is None
+    rig.advance(CONFIG.segment_timeout_s)
+    assert "segment 1" in str(third.error)
+    rig.assert_empty()

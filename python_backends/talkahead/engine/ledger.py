@@ -111,12 +111,14 @@ class Ledger:
         return self._cancelled_ids.pop(request_id, None) is not None
 
     def cancel(self, stream_id: int | None, request_id: str | None, now: float) -> int:
-        """End a stream, or all of a request id; one that has not arrived yet is ended when it does."""
+        """End a stream, or all of a request id; one that has not arrived yet is ended when it does.
+
+        Streams that are ending with an error already are met too, and go on with that.
+        """
         chosen = [
             stream
             for stream in self
-            if stream.phase is not Phase.FAILING
-            and (stream.id == stream_id or (request_id and stream.request_id == request_id))
+            if stream.id == stream_id or (request_id and stream.request_id == request_id)
         ]
         for stream in chosen:
             self.fail(stream, cancelled(), now)
@@ -237,11 +239,13 @@ class Ledger:
         """Do what has fallen due; returns when the next thing does."""
         next_at = math.inf
         for stream in self:
-            for at, act in self._alarms(stream, now):
-                if at <= now:
-                    act()
+            # What is done may set the next alarm of the same stream.
+            while stream.id in self._streams:
+                at, act = min(self._alarms(stream, now), key=lambda alarm: alarm[0])
+                if at > now:
+                    next_at = min(next_at, at)
                     break
-                next_at = min(next_at, at)
+                act()
         return next_at
 
     def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[], None]]]:
@@ -250,6 +254,7 @@ class Ledger:
         is_failing = stream.phase is Phase.FAILING
         give_up = partial(self._end_with_error if is_failing else self.drop, stream)
         oldest = stream.oldest
+        yield math.inf, give_up
         if oldest is not None:
             yield max(oldest.sent_at, stream.progress_at) + config.idle_timeout_s, give_up
             if stream.overtaken >= config.vanished_after:

@@ -169,6 +169,30 @@ def test_a_deadline_ends_the_stream_with_an_error() -> None:
     rig.assert_empty()
 
 
+def test_a_deadline_that_passes_with_nothing_in_flight_wakes_the_loop_for_the_error() -> None:
+    rig = Rig(num_slots=1)
+    rig.submit(1, 60)
+    rig.run()
+    waiting = rig.submit(2, 60, deadline_ms=500)
+    rig.run()
+    rig.now += 0.6
+    rig.run()
+    assert waiting.error.code is Code.CANCELLED
+    playing = rig.submit(3, 60, deadline_ms=500)
+    rig.loop.cancel(1, None)
+    rig.answer()
+    rig.run()
+    rig.answer()
+    rig.now += 0.6
+    rig.answer()
+    assert playing.end is None
+    assert rig.run() == pytest.approx(CONFIG.settle_s)
+    rig.now += CONFIG.settle_s
+    rig.run()
+    assert playing.error.code is Code.CANCELLED
+    rig.assert_empty()
+
+
 def test_a_full_pool_refuses_at_once_and_says_how_long_to_wait() -> None:
     rig = Rig(num_slots=1, config=replace(CONFIG, max_pending=2))
     spoken = [rig.submit(1, 20)]

@@ -60,7 +60,7 @@ class Addresses:
             return f"{type(error).__name__}: {error}"
         finally:
             connection.close()
-        failure = re.search(r'"error":"((?:[^"\\]|\\.)*)', answer)
+        failure = re.search(r'"error": *"((?:[^"\\]|\\.)*)', answer)
         if failure or response.status != 200:
             return failure[1] if failure else answer[:_SHOWN_CHARACTERS]
         return None

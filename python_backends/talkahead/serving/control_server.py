@@ -59,6 +59,6 @@ def _joined(reports: list[LoadReport]) -> dict[str, object]:
     best = min(healthy, key=lambda report: report.predicted_first_chunk_ms)
     sums = {
         name: sum(getattr(report, name) for report in healthy)
-        for name in ("active", "queued", "open_streams", "slots")
+        for name in ("active", "queued", "open_streams", "slots", "windows_in_flight")
     }
     return {**asdict(best), **sums}

@@ -7,6 +7,7 @@ import platform
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +20,8 @@ _MIB = 1 << 20
 _SHARED_MEMORY = Path("/dev/shm")
 _SHARED_MEMORY_MIB = 64
 """Each Python model takes 1 MiB and grows it by its largest batch."""
+_TEMPORARY_CHARACTERS = 60
+"""A Unix socket's path has at most 107, of which the models' meeting place takes the rest."""
 _GLIBC = (2, 34)
 _MODULES = {
     "torch": "torch==2.13.0",
@@ -78,6 +81,7 @@ def _machine() -> Iterator[Finding]:
         yield Finding(tool, path or "none", "" if path else f"apt-get install {tool}", is_needed=False)
     yield _processor()
     yield _shared_memory()
+    yield _sockets()
     yield _watching()
 
 
@@ -101,6 +105,12 @@ def _shared_memory() -> Finding:
     free = size.f_bavail * size.f_frsize // _MIB
     remedy = f"{_SHARED_MEMORY_MIB} MiB or more; with docker: --shm-size=256m"
     return Finding("shared memory", f"{free} MiB free", "" if free >= _SHARED_MEMORY_MIB else remedy)
+
+
+def _sockets() -> Finding:
+    folder = tempfile.gettempdir()
+    is_short = len(folder) <= _TEMPORARY_CHARACTERS
+    return Finding("temporary folder", folder, "" if is_short else "a shorter TMPDIR: sockets lie there")
 
 
 def _watching() -> Finding:

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+from fake_backend import FakeBackend
+from fake_talker import Acknowledged
+from talkahead.audio.codec import Codec, CodecConfig
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.config import ModelConfig
+from talkahead.text.symbols import NUM_SYMBOLS
+
+CODES = 24
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tiny untrained artifacts in the shape of `model_repository`."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("repository")
+    codec = CodecConfig(
+        levels=(4, 6),
+        encoder_width=8,
+        encoder_blocks=1,
+        decoder_width=16,
+        decoder_hidden=16,
+        decoder_blocks=2,
+    )
+    Codec(codec).save(folder / "vocoder" / "1")
+    encoder = TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS, width=32, heads=2, blocks=1)
+    TextEncoder(encoder).save(folder / "encoder" / "1")
+    llama = LlamaConfig(
+        vocab_size=CODES + 1,
+        eos_token_id=CODES,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=256,
+    )
+    Llama(llama).save(folder / "talker" / "1")
+    return folder
+
+
+@pytest.fixture
+def backend() -> FakeBackend:
+    return FakeBackend()
+
+
+@pytest.fixture
+def config_of(repository: Path) -> Callable[..., ModelConfig]:
+    def config(model: str, **parameters: str) -> ModelConfig:
+        return ModelConfig.from_triton(
+            {
+                "model_repository": str(repository / model),
+                "model_version": "1",
+                "model_config": json.dumps(
+                    {
+                        "max_batch_size": 4,
+                        "parameters": {name: {"string_value": text} for name, text in parameters.items()},
+                    }
+                ),
+            }
+        )
+
+    return config
+
+
+@pytest.fixture(autouse=True)
+def meeting_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The models of a test meet in a folder of its own; `tmp_path`, made first, is too long for a socket."""
+    with TemporaryDirectory(prefix="met-") as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def talker() -> Iterator[Acknowledged]:
+    receiver = Acknowledged()
+    yield receiver
+    receiver.close()

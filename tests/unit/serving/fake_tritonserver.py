@@ -1,0 +1,98 @@
+"""Stands in for tritonserver in tests of the launcher: same flags, log lines, pages and child processes.
+
+Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
+after the start, once). A file `open_streams` in the repository is the metrics page's number. Standard library only.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+FLAGS = dict(argument[2:].partition("=")[::2] for argument in sys.argv[1:] if argument.startswith("--"))
+REPOSITORY = Path(FLAGS["model-repository"])
+MODELS = sorted(path.parent for path in REPOSITORY.glob("*/config.pbtxt"))
+
+
+def log(level: str, text: str) -> None:
+    stamp = datetime.now().strftime("%m%d %H:%M:%S.%f")
+    print(f'{level}{stamp} {os.getpid()} model_lifecycle.cc:1] "{text}"', file=sys.stderr, flush=True)
+
+
+class Pages(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        streams = REPOSITORY / "open_streams"
+        text = (
+            f"# HELP talkahead_open_streams x\ntalkahead_open_streams {streams.read_text()}\n"
+            if streams.exists()
+            else ""
+        )
+        self.answer(text)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        mute = REPOSITORY / "mute"
+        self.answer(json.dumps({"error": mute.read_text()}) if mute.exists() else "data: {}\n\n")
+
+    def answer(self, text: str) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *arguments: object) -> None:
+        """Silent."""
+
+
+def behaviour(model: Path) -> str:
+    path = model / "behaviour"
+    return path.read_text() if path.exists() else ""
+
+
+def start(model: Path) -> subprocess.Popen[bytes]:
+    """A process that looks like the Python backend's, for one model."""
+    seconds = "60"
+    if behaviour(model) == "die":
+        seconds = "0.7"
+        (model / "behaviour").unlink()
+    # An interpreter under the stub's name, which runs the "model".
+    script = model / "1" / "model.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("import sys, time; time.sleep(float(sys.argv[1]))")
+    return subprocess.Popen(["triton_python_backend_stub", str(script), seconds], executable=sys.executable)
+
+
+def main() -> int:
+    (REPOSITORY / "arguments").write_text(json.dumps([sys.argv[1:], {**os.environ}]))
+    failing = [model for model in MODELS if behaviour(model) == "fail"]
+    for model in failing:
+        stack = "\\n\\nAt:\\n  model.py(3): x\\n"
+        log("E", f"failed to load '{model.name}' version 1: Internal: ValueError: no weights{stack}")
+    if failing:
+        print("error: creating server: Internal - failed to load all models", file=sys.stderr)
+        return 1
+    for port in ("http-port", "metrics-port"):
+        pages = ThreadingHTTPServer((FLAGS["http-address"], int(FLAGS[port])), Pages)
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+    children = [start(model) for model in MODELS]
+    log("E", "CudaDriverHelper has not been initialized.")
+    log("W", "mind the gap")
+    for model in MODELS:
+        log("I", f"successfully loaded '{model.name}'")
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())
+    while not stopped.wait(0.05):
+        pass
+    for child in children:
+        child.kill()
+    if (REPOSITORY / "stubborn").exists():
+        time.sleep(60)
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from talkahead.serving import command, doctor
+from talkahead.serving.addresses import Addresses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["serve", "--threads", "talker"], "'talker' is not MODEL=N"),
+        (["serve", "--grpc-port", "70000"], "not a whole number from 0 to 65535"),
+        (["serve", "--drain-timeout", "nan"], "not a number of seconds"),
+        (["serve", "--log-level", "loud"], "invalid choice"),
+        (["speak"], "text"),
+        ([], "COMMAND"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        command.main(arguments)
+    assert end.value.code == command.USAGE_ERROR and sentence in capsys.readouterr().err
+
+
+def test_a_repository_without_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["serve", "--repository", str(tmp_path)]) == 1
+    assert f"{tmp_path} holds no model" in capsys.readouterr().err
+
+
+def test_threads_of_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "talker").mkdir()
+    (tmp_path / "talker" / "config.pbtxt").touch()
+    assert command.main(["serve", "--repository", str(tmp_path), "--threads", "singer=1"]) == 1
+    assert "--threads singer: the repository has talker" in capsys.readouterr().err
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["serve", "--help"])
+    shown = capsys.readouterr().out
+    for option in (
+        "--repository",
+        "--grpc-port",
+        "--model-config-name",
+        "--threads",
+        "--log-level",
+        "--restarts",
+    ):
+        assert option in shown
+
+
+def test_free_ports_differ() -> None:
+    addresses = Addresses.choose("127.0.0.1", http=8123)
+    assert addresses.http == 8123 and len({addresses.grpc, addresses.http, addresses.metrics}) == 3
+    assert str(addresses) == (
+        f"grpc 127.0.0.1:{addresses.grpc} http 127.0.0.1:8123 metrics 127.0.0.1:{addresses.metrics}"
+    )
+
+
+def test_the_doctor_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.examine(tmp_path, (0,)) == 1
+    shown = capsys.readouterr().out
+    assert "MISS  talker/1/model.safetensors: none\n      -> give --repository" in shown
+    assert "6 things are missing" in shown

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from fake_backend import FakeBackend, Request, TritonError, string
+from talkahead.config import ModelConfig
+from talkahead.engine.acknowledgements import rendezvous_folder
+from talkahead.serving.frontend_server import FrontendServer
+from talkahead.serving.rendezvous import draining_flag
+from talkahead.types import SegmentHeader
+
+Ask = Callable[..., Request]
+
+
+@pytest.fixture
+def frontend(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[FrontendServer]:
+    server = FrontendServer(backend, config_of("frontend"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def ask(frontend: FrontendServer) -> Ask:
+    """Sends one request and waits for its end."""
+
+    def send(text: str | bytes, *, options: dict[str, object] | None = None, **inputs: object) -> Request:
+        done = threading.Event()
+        request = Request({"TEXT": string(text), **inputs}, json.dumps(options or {}))
+        send_one = request.sender.send
+
+        def send_and_tell(response: object = None, flags: int = 0) -> None:
+            send_one(response, flags)
+            if flags:
+                done.set()
+
+        request.sender.send = send_and_tell
+        frontend.execute([request])
+        assert done.wait(10)
+        return request
+
+    return send
+
+
+def headers(request: Request) -> list[SegmentHeader]:
+    return [SegmentHeader.from_array(response.tensors["SEGMENT"][0]) for response in request.sender.responses]
+
+
+def test_each_sentence_is_a_segment(ask: Ask) -> None:
+    text = "The juice of lemons makes fine punch. Open the crate!"
+    request = ask(text, options={"seed": 7}, VOICE=string("rms"))
+    first, second = headers(request)
+    assert (first.segment, first.last, second.segment, second.last) == (0, 0, 1, 1)
+    assert first.stream == second.stream > 0 and first.seed == second.seed == 7
+    assert first.char_start == 0 and second.char_end == len(text)
+    tensors = request.sender.responses[0].tensors
+    assert tensors["SYMBOLS"].dtype == np.int32 and tensors["SYMBOLS"].shape[::2] == (1, 4)
+    assert tensors["VOICE_ID"].tolist() == [[1]] and tensors["REFERENCE"].shape == (1, 0)
+    assert request.sender.is_final and request.sender.error is None
+
+
+def test_streams_and_seeds_differ(ask: Ask) -> None:
+    (one,), (other,) = headers(ask("Hello.")), headers(ask("Hello."))
+    assert one.stream != other.stream and one.seed != other.seed
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "options", "sentence"),
+    [
+        ("", {}, {}, "TEXT: '' is not accepted; allowed: 1 to 20,000 characters"),
+        ("a" * 20_001, {}, {}, "allowed: 1 to 20,000 characters"),
+        (" \n\t ", {}, {}, "TEXT"),
+        (b"\xff\xfe", {}, {}, "allowed: UTF-8 (byte 0 is not)"),
+        ("...!", {}, {}, "TEXT"),
+        ("Hi.", {"VOICE": string("bob")}, {}, "VOICE: 'bob' is not accepted; allowed: slt, rms"),
+        ("Hi.", {"REFERENCE_AUDIO": np.zeros(100, np.float32)}, {}, "REFERENCE_AUDIO: '100 values'"),
+        ("Hi.", {"REFERENCE_TEXT": string("hm")}, {}, "this talker does not clone voices"),
+        (
+            "Hi.",
+            {},
+            {"temperature": "nan"},
+            "temperature: 'nan' is not accepted; allowed: a number from 0 to 2",
+        ),
+        ("Hi.", {}, {"drafter": "heads"}, "drafter: 'heads' is not accepted; allowed: none"),
+        ("Hi.", {}, {"speed": 2}, "request parameter: 'speed' is not accepted; allowed: chunk_frames"),
+    ],
+)
+def test_bad_requests_are_refused(
+    ask: Ask, text: str | bytes, inputs: dict[str, object], options: dict[str, object], sentence: str
+) -> None:
+    request = ask(text, options=options, **inputs)
+    error = request.sender.error
+    assert len(request.sender.sent) == 1 and request.sender.is_final and error is not None
+    assert error.code == TritonError.INVALID_ARG and str(error).startswith("INVALID_ARGUMENT: ")
+    assert sentence in str(error)
+
+
+def test_a_draining_server_refuses(ask: Ask) -> None:
+    flag = draining_flag(rendezvous_folder())
+    flag.parent.mkdir()
+    flag.touch()
+    error = ask("Hello.").sender.error
+    assert error is not None and error.code == TritonError.UNAVAILABLE
+
+
+def test_a_failure_after_the_first_segment_is_left_to_the_talker(
+    frontend: FrontendServer, backend: FakeBackend, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(text: str) -> Iterator[object]:
+        yield from list(frontend_segments(text))[:2]
+        raise RuntimeError("lexicon gone")
+
+    frontend_segments = frontend._text.iter_segments
+    monkeypatch.setattr(frontend._text, "iter_segments", breaks)
+    request = ask("One. Two. Three.")
+    assert request.sender.error is None and request.sender.is_final
+    *_, broken = headers(request)
+    assert broken.last == 1 and (request.sender.responses[-1].tensors["SYMBOLS"] == -1).all()
+    assert [after.segment - before.segment for before, after in pairwise(headers(request))] == [1]
+    assert "lexicon gone" in backend.Logger.errors[0]
+
+
+def test_a_short_text_overtakes_a_long_one(frontend: FrontendServer) -> None:
+    """Segments leave by turns: the short text's only one long before the long text's last."""
+    order: list[str] = []
+    ended = threading.Semaphore(0)
+
+    def request(name: str, text: str) -> Request:
+        def note(response: object = None, flags: int = 0) -> None:
+            order.append(name)
+            if flags:
+                ended.release()
+
+        request = Request({"TEXT": string(text)})
+        request.sender.send = note
+        return request
+
+    frontend.execute([request("long", "Hello there. " * 300), request("short", "Hi.")])
+    for _ in range(2):
+        assert ended.acquire(timeout=20)
+    assert order.index("short") < 200 and order.count("long") == 301

@@ -1,0 +1,169 @@
+"""The launcher against an imitation of tritonserver, as a process of its own: signals are part of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+_SERVER = Path(__file__).with_name("fake_tritonserver.py")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A repository of two models, and the server's binary."""
+    for model in ("frontend", "tts"):
+        (tmp_path / model).mkdir()
+        (tmp_path / model / "config.pbtxt").touch()
+    binary = tmp_path / "tritonserver"
+    binary.write_text(f"#!{sys.executable}\n{_SERVER.read_text()}")
+    binary.chmod(0o755)
+    return tmp_path
+
+
+class Launched:
+    """A running `talkahead serve`."""
+
+    def __init__(self, folder: Path, temporary: Path, *options: str) -> None:
+        self._log = temporary / "log"
+        command = [sys.executable, "-m", "talkahead", "serve", "--repository", str(folder)]
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*command, "--tritonserver", str(folder / "tritonserver"), *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "TMPDIR": str(temporary)},
+            )
+
+    def ready(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("ready "), self.log
+        return line
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + 20
+        while text not in self.log:
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+
+    def stop(self, times: int = 1) -> int:
+        for _ in range(times):
+            self.process.send_signal(signal.SIGTERM)
+            time.sleep(0.05)
+        return self.process.wait(20)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.stop(3)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def launch(folder: Path) -> Iterator[Callable[..., Launched]]:
+    launched = []
+    with tempfile.TemporaryDirectory(prefix="launch-") as temporary:
+
+        def start(*options: str) -> Launched:
+            launched.append(Launched(folder, Path(temporary), *options))
+            return launched[-1]
+
+        yield start
+        for server in launched:
+            server.close()
+        assert [path.name for path in Path(temporary).iterdir()] == ["log"], "a folder was left behind"
+
+
+Launch = Callable[..., Launched]
+
+
+def test_a_server_starts_says_where_it_is_and_stops(launch: Launch, folder: Path) -> None:
+    server = launch("--threads", "tts=3", "--model-config-name", "onnx")
+    words = server.ready().split()
+    assert words[1::2] == ["grpc", "http", "metrics"] and len({*words[2::2]}) == 3
+    assert server.stop() == 0
+    arguments, environment = json.loads((folder / "arguments").read_text())
+    assert "--model-config-name=onnx" in arguments and "--disable-auto-complete-config" in arguments
+    assert f"--grpc-port={words[2].partition(':')[2]}" in arguments
+    assert environment["TALKAHEAD_THREADS_TTS"] == "3"
+    assert "mind the gap" in server.log and "CudaDriverHelper" not in server.log
+    assert "2 of 2 models ready" in server.log and server.log.endswith("stopped\n")
+
+
+def test_a_model_that_does_not_load_is_the_reason(launch: Launch, folder: Path) -> None:
+    (folder / "frontend" / "behaviour").write_text("fail")
+    server = launch()
+    assert server.process.wait(20) == 1
+    assert "model frontend did not load: ValueError: no weights (at model.py(3): x)" in server.log
+    assert "restarting" not in server.log
+
+
+def test_a_server_that_does_not_speak_is_not_ready(launch: Launch, folder: Path) -> None:
+    (folder / "mute").write_text("no voice")
+    server = launch()
+    assert server.process.wait(20) == 1 and "the server does not speak: no voice" in server.log
+
+
+def test_a_dead_model_restarts_the_server_on_the_same_ports(launch: Launch, folder: Path) -> None:
+    (folder / "frontend" / "behaviour").write_text("die")
+    server = launch()
+    first = server.ready()
+    assert server.ready() == first
+    assert "the process of model frontend died (pid " in server.log and "2 restarts left" in server.log
+    assert server.stop() == 0
+
+
+def test_restarts_are_limited(launch: Launch, folder: Path) -> None:
+    (folder / "frontend" / "behaviour").write_text("die")
+    server = launch("--restarts", "0")
+    server.ready()
+    assert server.process.wait(20) == 1 and "giving up" in server.log
+
+
+def test_open_streams_are_waited_for(launch: Launch, folder: Path) -> None:
+    (folder / "open_streams").write_text("2")
+    server = launch()
+    server.ready()
+    server.process.send_signal(signal.SIGTERM)
+    server.wait_for("draining: 2 open streams")
+    (folder / "open_streams").write_text("1")
+    server.wait_for("draining: 1 open streams")
+    assert server.process.poll() is None
+    (folder / "open_streams").write_text("0")
+    assert server.process.wait(20) == 0
+
+
+def test_a_second_signal_stops_at_once(launch: Launch, folder: Path) -> None:
+    (folder / "open_streams").write_text("2")
+    server = launch()
+    server.ready()
+    assert server.stop(times=2) == 0
+
+
+def test_draining_ends_at_its_timeout(launch: Launch, folder: Path) -> None:
+    (folder / "open_streams").write_text("2")
+    server = launch("--drain-timeout", "0.3")
+    server.ready()
+    assert server.stop() == 0 and "draining: 2 open streams" in server.log
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_is_killed(launch: Launch, folder: Path) -> None:
+    (folder / "stubborn").touch()
+    server = launch("--exit-timeout", "0")
+    server.ready()
+    assert server.stop() == 0 and "still counted requests in flight" in server.log

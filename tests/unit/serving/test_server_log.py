@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from talkahead.serving.server_log import LogLevel, ServerLog
+
+# As Triton 24.10 writes it, and as 25.x does: the text in quotes, line ends escaped.
+OLD = "{level}1121 03:02:02.682914 123 model_lifecycle.cc:642] {text}"
+NEW = '{level}1121 03:02:02.682914 123 model_lifecycle.cc:642] "{text}"'
+
+
+@pytest.fixture
+def shown() -> list[str]:
+    return []
+
+
+def read(shown: list[str], *lines: str, level: LogLevel = LogLevel.WARNING) -> ServerLog:
+    log = ServerLog(shown.append, level)
+    for line in lines:
+        log.read(line)
+    return log
+
+
+@pytest.mark.parametrize("form", [OLD, NEW])
+def test_lines_are_short_and_filtered(shown: list[str], form: str) -> None:
+    lines = [form.format(level=level, text=f"about {level}") for level in "VIWE"]
+    read(shown, *lines)
+    assert shown == [
+        "03:02:02.682 warning about W  (model_lifecycle.cc:642)",
+        "03:02:02.682 error   about E  (model_lifecycle.cc:642)",
+    ]
+
+
+@pytest.mark.parametrize("form", [OLD, NEW])
+def test_loaded_models_are_counted(shown: list[str], form: str) -> None:
+    log = read(shown, form.format(level="I", text="successfully loaded 'tts'"))
+    assert log.loaded == {"tts"} and shown == []
+
+
+def test_a_failure_is_kept_whole_but_not_its_stack(shown: list[str]) -> None:
+    text = "failed to load 'tts' version 1: Internal: ValueError: no 'x'\\nat all"
+    text += "\\n\\nAt:\\n  model.py(9): f\\n  z(1): g\\n"
+    log = read(shown, NEW.format(level="E", text=text))
+    assert log.reason == "model tts did not load: ValueError: no 'x'\nat all (at model.py(9): f)"
+    assert shown == []
+
+
+def test_a_failure_over_several_lines(shown: list[str]) -> None:
+    head = OLD.format(level="E", text="failed to load 'tts' version 1: Internal: ValueError: no")
+    log = read(shown, head, "", "At:", "  model.py(9): f")
+    assert log.reason == "model tts did not load: ValueError: no (at model.py(9): f)"
+
+
+def test_what_models_print_is_shown_and_tables_are_not(shown: list[str]) -> None:
+    read(shown, "+------+", "| tts | READY |", "", "hello from a model", "At:", "  model.py(1): f")
+    assert [line.strip() for line in shown] == ["hello from a model"]
+    read(shown, "+------+", level=LogLevel.DEBUG)
+    assert shown[-1].strip() == "+------+"
+
+
+def test_a_server_that_says_nothing(shown: list[str]) -> None:
+    assert "--log-level info" in read(shown).reason

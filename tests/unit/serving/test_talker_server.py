@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_backend import FakeBackend, Request, TritonError
+from talkahead.config import ModelConfig
+from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
+from talkahead.errors import ArtifactMismatch
+from talkahead.serving.talker_server import TalkerServer
+from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
+
+
+@pytest.fixture
+def talker_server(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[TalkerServer]:
+    server = TalkerServer(backend, config_of("talker", slots="4"))
+    yield server
+    server.close()
+
+
+class Listener:
+    """Acknowledges windows as the vocoder does, and waits for the end of a request."""
+
+    def __init__(self, request: Request, is_ok: bool = True) -> None:
+        self._request, self._is_ok = request, is_ok
+        self._sender = AcknowledgementSender()
+        self._ended = threading.Event()
+        self._send = request.sender.send
+        request.sender.send = self.send
+
+    def send(self, response: object = None, flags: int = 0) -> None:
+        self._send(response, flags)
+        if response is not None and response.error is None:
+            header = WindowHeader.from_array(response.tensors["WINDOW"])
+            self._sender.send(
+                header.address, WindowDone(header.stream, header.generation, header.chunk, self._is_ok)
+            )
+        if flags:
+            self._ended.set()
+
+    def wait(self) -> Request:
+        assert self._ended.wait(20)
+        self._sender.close()
+        return self._request
+
+
+def segment(
+    stream: int = 9, index: int = 0, last: int = 1, prompt: np.ndarray | None = None, **options: object
+) -> Request:
+    if prompt is None:
+        prompt = np.random.default_rng(stream).standard_normal((6, 32)).astype(np.float32)
+    header = SegmentHeader(stream, index, last, 0, 10, seed=5)
+    return Request({"PROMPT": prompt, "SEGMENT": header.to_array()}, json.dumps(options), id="mine")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def speak(server: TalkerServer, request: Request, is_ok: bool = True) -> Request:
+    listener = Listener(request, is_ok)
+    server.execute([request])
+    return listener.wait()
+
+
+def test_a_segment_becomes_windows_and_ends_once(talker_server: TalkerServer, backend: FakeBackend) -> None:
+    request = speak(talker_server, segment(max_seconds=0.5))
+    assert request.sender.error is None and request.sender.is_final
+    headers = [WindowHeader.from_array(response.tensors["WINDOW"]) for response in request.sender.responses]
+    assert [header.chunk for header in headers] == list(range(len(headers)))
+    assert [header.last for header in headers] == [0] * (len(headers) - 1) + [1]
+    assert headers[-1].reason in (StopReason.MAX_SECONDS, StopReason.END_OF_SPEECH) and headers[-1].new > 0
+    for header, response in zip(headers, request.sender.responses, strict=True):
+        assert response.tensors["FRAMES"].shape == (1, header.context + header.new + header.lookahead, 1)
+        assert Stats.from_array(response.tensors["STATS"]).seed == 5
+    wait_until(lambda: backend.metrics["talkahead_open_streams"][-1:] == [0])
+    wait_until(lambda: sum(backend.metrics["talkahead_streams_ended"]) == 1)
+
+
+def test_the_same_seed_gives_the_same_frames(talker_server: TalkerServer) -> None:
+    def frames(stream: int) -> list[list[int]]:
+        prompt = np.ones((4, 32), np.float32)
+        request = speak(talker_server, segment(stream, prompt=prompt, max_seconds=0.4))
+        return [response.tensors["FRAMES"].reshape(-1).tolist() for response in request.sender.responses]
+
+    assert frames(1) == frames(2)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "code"),
+    [
+        (np.full((1, 32), np.nan, np.float32), {}, TritonError.INTERNAL),
+        (np.zeros((3, 31), np.float32), {}, TritonError.INVALID_ARG),
+        (np.zeros((3, 32), np.float32), {"temperature": 9}, TritonError.INVALID_ARG),
+    ],
+)
+def test_what_cannot_be_spoken_ends_with_an_error(
+    talker_server: TalkerServer, prompt: np.ndarray, options: dict[str, object], code: int
+) -> None:
+    error = speak(talker_server, segment(prompt=prompt, **options)).sender.error
+    assert error is not None and error.code == code
+
+
+def test_a_window_that_failed_ends_the_stream(talker_server: TalkerServer) -> None:
+    error = speak(talker_server, segment(max_seconds=2), is_ok=False).sender.error
+    assert error is not None and error.code == TritonError.INTERNAL and "vocoder failed" in str(error)
+
+
+def test_a_talker_and_a_vocoder_that_do_not_fit(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "vocoder" / "1").mkdir(parents=True)
+    (tmp_path / "talker").symlink_to(repository / "talker")
+    codec = json.loads((repository / "vocoder" / "1" / "codec.json").read_text())
+    (tmp_path / "vocoder" / "1" / "codec.json").write_text(json.dumps({**codec, "levels": [4, 4]}))
+    config = ModelConfig(tmp_path / "talker" / "1", {}, 1)
+    with pytest.raises(ArtifactMismatch, match=r"24 codes, the vocoder 16.*make train"):
+        TalkerServer(backend, config)

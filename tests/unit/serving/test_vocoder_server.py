@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fake_backend import FakeBackend, Request
+from fake_talker import Acknowledged
+from talkahead.audio.codec import Codec
+from talkahead.config import ModelConfig
+from talkahead.serving.vocoder_server import VocoderServer
+from talkahead.types import StopReason, WindowHeader
+
+HOP = 320
+
+
+@pytest.fixture
+def vocoder(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[VocoderServer]:
+    server = VocoderServer(backend, config_of("vocoder"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def codec(repository: Path) -> Codec:
+    return Codec.load(repository / "vocoder" / "1")
+
+
+def window(
+    codes: list[int],
+    context: int,
+    new: int,
+    *,
+    chunk: int = 0,
+    last: int = 0,
+    address: int = 0,
+    stream: int = 1,
+) -> Request:
+    header = WindowHeader(
+        address=address,
+        stream=stream,
+        generation=3,
+        chunk=chunk,
+        sequence=0,
+        context=context,
+        new=new,
+        lookahead=len(codes) - context - new,
+        last=last,
+        reason=StopReason.END_OF_SPEECH if last else StopReason.RUNNING,
+    )
+    return Request(
+        {
+            "FRAMES": np.array(codes, np.int32).reshape(-1, 1),
+            "WINDOW": header.to_array(),
+            "STATS": np.arange(9, dtype=np.int64),
+        }
+    )
+
+
+def answer(request: Request) -> dict[str, np.ndarray]:
+    (response,) = request.sender.responses
+    assert request.sender.is_final and response.error is None
+    return {name: values[0] for name, values in response.tensors.items()}
+
+
+def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Codec) -> None:
+    codes = np.random.default_rng(1).integers(0, 24, 40).tolist()
+    before, after = codec.config.context_frames, codec.config.lookahead_frames
+    cuts = [0, 2, 7, 25, 40]
+    requests = []
+    for chunk, (start, stop) in enumerate(pairwise(cuts)):
+        left, right = max(start - before, 0), min(stop + after, 40)
+        requests.append(
+            window(codes[left:right], start - left, stop - start, chunk=chunk, last=int(stop == 40))
+        )
+    vocoder.execute(requests)
+    chunks = [answer(request) for request in requests]
+    whole = codec.decode(torch.tensor([codes]))[0].clamp(-1, 1).numpy()
+    np.testing.assert_allclose(np.concatenate([chunk["AUDIO"] for chunk in chunks]), whole, atol=1e-5)
+    assert [chunk["CHUNK_INDEX"].tolist() for chunk in chunks] == [[0], [1], [2], [3]]
+    assert [chunk["IS_LAST"].tolist() for chunk in chunks] == [[False], [False], [False], [True]]
+    assert all(chunk["SAMPLE_RATE"].tolist() == [16_000] for chunk in chunks)
+    assert chunks[0]["STATS"].tolist() == list(range(9))
+
+
+def test_an_empty_closing_window_is_an_empty_chunk(vocoder: VocoderServer) -> None:
+    request = window([], 0, 0, last=1)
+    vocoder.execute([request])
+    chunk = answer(request)
+    assert chunk["AUDIO"].shape == (0,) and chunk["IS_LAST"].tolist() == [True]
+
+
+def test_windows_are_acknowledged_after_their_audio(vocoder: VocoderServer, talker: Acknowledged) -> None:
+    request = window([1, 2, 3], 0, 2, chunk=5, address=talker.address)
+    vocoder.execute([request])
+    done = talker.next()
+    assert request.sender.is_final
+    assert (done.stream, done.generation, done.chunk, done.ok) == (1, 3, 5, True)
+
+
+def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
+    vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(codes: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        assert codes.max() < 24
+        return decode_windows(codes, starts, ends)
+
+    decode_windows = vocoder._codec.decode_windows
+    monkeypatch.setattr(vocoder._codec, "decode_windows", decode)
+    good = window([1, 2, 3], 0, 2, address=talker.address, stream=1)
+    bad = window([1, 999, 3], 0, 2, last=1, address=talker.address, stream=2)
+    vocoder.execute([good, bad])
+    assert answer(good)["AUDIO"].shape == (2 * HOP,)
+    assert answer(bad)["AUDIO"].shape == (0,) and answer(bad)["IS_LAST"].tolist() == [False]
+    assert {(done.stream, done.ok) for done in (talker.next(), talker.next())} == {(1, True), (2, False)}
+    assert "stream=2" in backend.Logger.errors[0]

@@ -74,6 +74,7 @@ class LoadReport:
         open_streams: streams whose client has not had the end yet; draining waits for these.
         slots: streams that fit at once.
         predicted_first_chunk_ms: for a request that came now.
+        windows_in_flight: sent to the vocoder and not acknowledged.
         healthy: false when the loop has died.
     """
 
@@ -82,6 +83,7 @@ class LoadReport:
     open_streams: int
     slots: int
     predicted_first_chunk_ms: float
+    windows_in_flight: int = 0
     healthy: bool = True
 
 

@@ -281,6 +281,7 @@ class TalkerLoop:
             open_streams=len(self._ledger),
             slots=self._backbone.num_slots,
             predicted_first_chunk_ms=1e3 * self._predicted_first_chunk_s(num_queued),
+            windows_in_flight=self._ledger.num_in_flight,
         )
 
 

@@ -1,7 +1,7 @@
 """Stands in for tritonserver in tests of the launcher: same flags, log lines, pages and child processes.
 
 Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
-after the start, once). A file `open_streams` in the repository is the metrics page's number. Standard library only.
+after the start, once). A file `open_streams` in the repository is the metrics page's number.
 """
 
 import json

@@ -18,8 +18,10 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import NoTelemetry
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.talker_loop import TalkerLoop
+from talkahead.speculation.contracts import Context, Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.types import SegmentHeader
 from talker_fakes import CONFIG, Outlet
 
@@ -66,12 +68,19 @@ def make_utterances(temperature: float) -> list[Utterance]:
 class Stage:
     """A loop over a real decoder, with a vocoder that answers what it is asked to."""
 
-    def __init__(self, llama: Llama, num_slots: int, config: EngineConfig) -> None:
+    def __init__(
+        self, llama: Llama, num_slots: int, config: EngineConfig, drafter: Drafter | None = None
+    ) -> None:
         state = llama.state_dict()
         backbone = SlotDecoder(
-            llama.config, state, num_slots=num_slots, max_positions=POSITIONS, dtype=torch.float64
+            llama.config,
+            state,
+            num_slots=num_slots,
+            max_positions=POSITIONS,
+            max_nodes=9,
+            dtype=torch.float64,
         )
-        step = DecodeStep(backbone, NullDrafter(), MatchVerifier())
+        step = DecodeStep(backbone, drafter or NullDrafter(), MatchVerifier())
         self.now = 0.0
         self.outlets: dict[int, list[Outlet]] = {}
         self._num_answered: dict[int, int] = {}
@@ -152,6 +161,32 @@ def in_disorder(llama: Llama, utterances: list[Utterance], seed: int) -> list[li
         del stage.outlets[guest.stream]
     stage.finish()
     return [stage.tokens(utterance.stream) for utterance in utterances]
+
+
+class GuessingDrafter(NullDrafter):
+    """Guesses at random: eight tokens after the root, of which some are right."""
+
+    def __init__(self) -> None:
+        self.shape = TreeShape((-1, 0, 0, 0, 0, 0, 0, 1, 1))
+        self.generator = torch.Generator().manual_seed(0)
+
+    def propose(self, context: Context) -> TokenTree:
+        guesses = torch.randint(VOCABULARY, (len(context.roots), 8, 1), generator=self.generator)
+        return TokenTree(torch.cat([context.roots[:, None], guesses], dim=1), self.shape)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9], ids=["greedy", "sampled"])
+def test_drafts_change_no_token_whatever_the_company(llama: Llama, temperature: float) -> None:
+    utterances = make_utterances(temperature)
+    stage = Stage(llama, 5, replace(CONFIG, max_step_rows=3, max_lead_s=0.05), GuessingDrafter())
+    for utterance in utterances:
+        stage.submit(utterance)
+    stage.finish()
+    assert [stage.tokens(utterance.stream) for utterance in utterances] == alone(llama, utterances)
+    stats = [stage.outlets[stream][-1].windows[-1].stats for stream in range(STREAMS)]
+    assert sum(one.accepted for one in stats) > STREAMS
+    assert all(one.drafted == 8 * one.target_steps for one in stats)
+    assert all(one.frames <= one.target_steps + one.accepted + SEGMENTS for one in stats)
 
 
 def test_a_seed_speaks_the_same_again_and_another_does_not(llama: Llama) -> None:

@@ -1,4 +1,4 @@
-"""Makes every shipped weight from nothing: `python -m training` (or `make train`). Each stage goes on where it stopped."""
+"""Makes every shipped weight from nothing: `make train`. Each stage goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
     corpus, out = options.build / "corpus", options.build / "training"
     codec, dataset = out / "codec", out / "dataset.npz"
     stages: dict[str, list[object]] = {
-        "corpus": ["training.corpus", "--folder", corpus, "--prose", options.prose, "--numbers", options.numbers],
+        "corpus": [
+            "training.corpus",
+            "--folder",
+            corpus,
+            "--prose",
+            options.prose,
+            "--numbers",
+            options.numbers,
+        ],
         "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
         "dataset": ["training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset],
         "talker": [
@@ -29,7 +37,9 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="training", description=__doc__)
-    parser.add_argument("--build", type=Path, default=Path("build"), help="where everything in between is kept")
+    parser.add_argument(
+        "--build", type=Path, default=Path("build"), help="where everything in between is kept"
+    )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
     parser.add_argument("--prose", type=int, default=60_000, help="texts without digits (about 50 hours)")
     parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 7 hours)")

@@ -23,7 +23,7 @@ def teacher_name(symbol: str) -> str:
 
 
 def symbol_of_phone(symbols: Sequence[str], phones: Sequence[str]) -> list[int]:
-    """For each phone the index of its symbol; phones without one share their predecessor's. Non-decreasing."""
+    """Each phone's symbol, as an index; phones without one share their predecessor's. Non-decreasing."""
     owner = [-1] * len(phones)
     for block in Levenshtein.opcodes([teacher_name(symbol) for symbol in symbols], phones):
         if block.tag in ("equal", "replace"):

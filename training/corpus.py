@@ -1,6 +1,7 @@
 """The corpus: the teacher speaks the frontend's own normalised words; int16 audio and an index, in shards.
 
-A shard is an `.i16` file and a `.jsonl` file that is written last: an interrupted build goes on where it stopped.
+A shard is an `.i16` file and a `.jsonl` file that is written last: an interrupted build goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from talkahead.errors import BadRequest
 from talkahead.text import TextFrontend
+
 from training.sentences import numbers, prose, split_of
 from training.teacher import SAMPLE_RATE, Phone, Teacher
 
@@ -109,8 +110,12 @@ def read(folder: Path) -> list[Entry]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="training.corpus", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/corpus"), help="where shards are written")
-    parser.add_argument("--prose", type=int, default=60_000, help="texts without digits (default: about 55 hours)")
-    parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (default: about 8 hours)")
+    parser.add_argument(
+        "--prose", type=int, default=60_000, help="texts without digits (default: about 55 hours)"
+    )
+    parser.add_argument(
+        "--numbers", type=int, default=6_000, help="texts with digits (default: about 8 hours)"
+    )
     parser.add_argument("--voices", nargs="+", default=["slt", "rms"], help="flite's voices to use, in turn")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
-from torch.nn import functional
-
 from talkahead.audio.codec import Codec
 from talkahead.text import TextFrontend
 from talkahead.text.symbols import SYMBOLS
+from torch import Tensor
+from torch.nn import functional
+
 from training import corpus
 from training.alignment import frame_symbols
 from training.corpus import Entry
@@ -34,7 +34,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows. symbols [B, S, 4], num_symbols [B], voices [B], frames [B, F], num_frames [B], spoken [B, F]."""
+    """Padded rows: symbols [B, S, 4], frames and spoken [B, F]; their lengths and the voices [B]."""
 
     symbols: Tensor
     num_symbols: Tensor
@@ -109,8 +109,13 @@ def prepare(corpus_folder: Path, codec_folder: Path, path: Path, workers: int) -
         splits=np.array([entries[row.entry].split for row in rows]),
         voice_names=np.array(voices),
     )
-    hours = {split: round(sum(e.samples for e in entries if e.split == split) / 57.6e6, 2) for split in {e.split for e in entries}}
-    path.with_suffix(".json").write_text(json.dumps({"utterances": len(rows), "hours": hours, "voices": voices}, indent=2))
+    hours = {
+        split: round(sum(e.samples for e in entries if e.split == split) / 57.6e6, 2)
+        for split in {e.split for e in entries}
+    }
+    path.with_suffix(".json").write_text(
+        json.dumps({"utterances": len(rows), "hours": hours, "voices": voices}, indent=2)
+    )
 
 
 class Dataset:
@@ -153,7 +158,9 @@ class Dataset:
 
     def _batch(self, rows: npt.NDArray[np.int64]) -> Batch:
         def part(values: npt.NDArray[np.int16], starts: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            pieces = [torch.from_numpy(values[starts[row] : starts[row + 1]].astype(np.int64)) for row in rows]
+            pieces = [
+                torch.from_numpy(values[starts[row] : starts[row + 1]].astype(np.int64)) for row in rows
+            ]
             lengths = torch.tensor([len(piece) for piece in pieces])
             padded = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)
             return functional.pad(padded, (0, -len(padded[0]) % STEP)), lengths

@@ -1,10 +1,10 @@
-"""How well the running server is understood: word errors and durations beside the teacher's, on held-out sentences.
+"""How well the running server is understood: word errors and durations beside the teacher's.
 
     talkahead serve &   # prints its address
     python -m training.evaluate --server 127.0.0.1:8001
 
-The recogniser knows the evaluation texts' bigrams (see `recogniser`), hears the teacher, the codec's resynthesis of
-the teacher, and the server, and the difference is given with a paired bootstrap interval.
+Sentences are held out. The recogniser knows their bigrams (see `recogniser`), hears the teacher, the codec's
+resynthesis of the teacher, and the server; the difference comes with a paired bootstrap interval.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from talkahead_client import Client
-
 from talkahead.audio.codec import Codec
 from talkahead.text import TextFrontend
+from talkahead_client import Client
+
 from training.dataset import encode
 from training.recogniser import Recogniser
 from training.sentences import numbers, prose, split_of
@@ -42,7 +42,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Row:
-    """One sentence's outcome: word edits of teacher, codec and server, out of `words`; durations in seconds."""
+    """One sentence: word edits of teacher, codec and server, out of `words`; durations in seconds."""
 
     text: str
     voice: str
@@ -53,6 +53,10 @@ class Row:
     teacher_s: float
     server_s: float
     heard: str
+
+    @property
+    def duration_ratio(self) -> float:
+        return self.server_s / self.teacher_s
 
 
 def test_sentences(count: int, voices: Sequence[str]) -> list[Sentence]:
@@ -105,10 +109,12 @@ def bootstrap_interval(rows: Sequence[Row], draws: int = 2000) -> tuple[float, f
 def summary(rows: Sequence[Row]) -> dict[str, object]:
     words = sum(row.words for row in rows)
     rates = {
-        f"{name}_word_errors_percent": round(100 * sum(getattr(row, f"{name}_edits") for row in rows) / words, 2)
+        f"{name}_word_errors_percent": round(
+            100 * sum(getattr(row, f"{name}_edits") for row in rows) / words, 2
+        )
         for name in ("teacher", "codec", "server")
     }
-    ratios = np.array([row.server_s / row.teacher_s for row in rows])
+    ratios = np.array([row.duration_ratio for row in rows])
     within = float(((ratios >= 0.7) & (ratios <= 1.4)).mean())
     return {
         "sentences": len(rows),
@@ -130,17 +136,30 @@ def evaluate(options: argparse.Namespace) -> dict[str, object]:
     audios = speak_all(options.server, sentences, options.streams, options.seed)
     for done, (sentence, audio) in enumerate(zip(sentences, audios, strict=True), 1):
         taught = teacher.speak(sentence.words, sentence.voice).audio
-        heard = [recogniser.errors(sentence.words, sound) for sound in (taught, resynthesize(codec, taught), audio)]
-        durations = len(taught) / SAMPLE_RATE, len(audio) / SAMPLE_RATE
-        edits = [errors.edits for errors in heard]
-        rows.append(Row(sentence.text, sentence.voice, heard[0].words, *edits, *durations, heard[2].heard))
+        teacher_errors, codec_errors, server_errors = (
+            recogniser.errors(sentence.words, sound) for sound in (taught, resynthesize(codec, taught), audio)
+        )
+        row = Row(
+            sentence.text,
+            sentence.voice,
+            teacher_errors.words,
+            teacher_edits=teacher_errors.edits,
+            codec_edits=codec_errors.edits,
+            server_edits=server_errors.edits,
+            teacher_s=len(taught) / SAMPLE_RATE,
+            server_s=len(audio) / SAMPLE_RATE,
+            heard=server_errors.heard,
+        )
+        rows.append(row)
         if done % 20 == 0:
             print(f"evaluate: {done}/{len(sentences)}, {summary(rows)}", flush=True)
     return {"summary": summary(rows), "seed": options.seed, "rows": [asdict(row) for row in rows]}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="training.evaluate", description=__doc__.split("\n")[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="training.evaluate", description=__doc__.split("\n")[0] if __doc__ else None
+    )
     parser.add_argument("--server", required=True, help="gRPC address of a running server")
     parser.add_argument("--sentences", type=int, default=100)
     parser.add_argument("--streams", type=int, default=4, help="sentences spoken at a time")

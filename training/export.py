@@ -1,4 +1,4 @@
-"""Puts trained (or untrained) networks into the model repository in half precision, each with its manifest."""
+"""Puts networks into the model repository in half precision, each with its manifest."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import subprocess
 from pathlib import Path
 
 import torch
-from torch import nn
-
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.manifest import NAME, Manifest, sha256
+from torch import nn
 
 LICENCE = (
-    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt and cmu_us_rms (Carnegie Mellon "
-    "University, BSD-like licence; Debian package libflite1) of sentences from WordNet 3.0 (Princeton University, "
-    "WordNet licence; Debian package wordnet-base) and of patterns written for this project."
+    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt and cmu_us_rms (Carnegie "
+    "Mellon University, BSD-like licence; Debian package libflite1) of sentences from WordNet 3.0 (Princeton "
+    "University, WordNet licence; Debian package wordnet-base) and of patterns written for this project."
 )
 
 
@@ -28,10 +27,12 @@ def source_commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def put(network: nn.Module, folder: Path, command: str, data: str, steps: int, metrics: dict[str, object]) -> None:
+def put(
+    network: nn.Module, folder: Path, command: str, data: str, steps: int, metrics: dict[str, object]
+) -> None:
     """Saves `network` in half precision into a version folder, with its manifest.
 
-    The talker's weights are bfloat16, the type that its decode step multiplies with, so nothing is rounded later.
+    The talker's weights are bfloat16, as its decode step reads them, so nothing is rounded later.
     """
     assert isinstance(network, Codec | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
@@ -42,12 +43,15 @@ def put(network: nn.Module, folder: Path, command: str, data: str, steps: int, m
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="training.export", description=__doc__)
-    parser.add_argument("--training", type=Path, default=Path("build/training"), help="what the trainings wrote")
+    parser.add_argument(
+        "--training", type=Path, default=Path("build/training"), help="what the trainings wrote"
+    )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
     options = parser.parse_args()
     source: Path = options.training
     data = json.loads((source / "dataset.json").read_text())
-    described = f"{data['utterances']} utterances of the voices {', '.join(data['voices'])}; hours by split: {data['hours']}"
+    voices = ", ".join(data["voices"])
+    described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     codec_report = json.loads((source / "codec.report.json").read_text())
     talker_report = json.loads((source / "talker.report.json").read_text())
     for network, model, command, report in (

@@ -1,4 +1,4 @@
-"""Writes untrained artifacts of the shipped shapes, so that the server runs before a training ends (noise, no speech)."""
+"""Writes untrained artifacts of the shipped shapes, for a server before a training ends: noise, no speech."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 import torch
-
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
+
 from training.export import put
 
 

@@ -1,5 +1,6 @@
-"""Word errors by an independent recogniser: pocketsphinx's English acoustic model, with a bigram language model of
-the evaluation texts, so that the teacher scores low and what is skipped, repeated or blurred shows."""
+"""Word errors by an independent recogniser: pocketsphinx's English acoustic model, with a bigram language
+model of the evaluation texts, so that the teacher scores low and what is skipped, repeated or blurred shows.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pocketsphinx
 from rapidfuzz.distance import Levenshtein
-
 from talkahead.text import TextFrontend
 from talkahead.text.symbols import SYMBOLS
 
@@ -31,7 +32,7 @@ def bigram_model(sentences: Sequence[Sequence[str]]) -> str:
     """A bigram model with absolute discounting, in ARPA format."""
     padded = [["<s>", *sentence, "</s>"] for sentence in sentences]
     unigrams = Counter(word for sentence in padded for word in sentence)
-    bigrams = Counter(pair for sentence in padded for pair in zip(sentence, sentence[1:], strict=False))
+    bigrams = Counter(pair for sentence in padded for pair in pairwise(sentence))
     followers = Counter(first for first, _ in bigrams)
     begun = Counter(first for sentence in padded for first in sentence[:-1])
     total = sum(unigrams.values())
@@ -41,7 +42,9 @@ def bigram_model(sentences: Sequence[Sequence[str]]) -> str:
         lines.append(f"{math.log10(count / total):.5f} {word} {math.log10(backoff):.5f}")
     lines += ["", "\\2-grams:"]
     for (first, second), count in sorted(bigrams.items()):
-        share = (count - _DISCOUNT) / begun[first] + _DISCOUNT * followers[first] / begun[first] * unigrams[second] / total
+        share = (count - _DISCOUNT) / begun[first] + _DISCOUNT * followers[first] / begun[first] * unigrams[
+            second
+        ] / total
         lines.append(f"{math.log10(share):.5f} {first} {second}")
     return "\n".join([*lines, "", "\\end\\", ""])
 
@@ -65,7 +68,10 @@ class Recogniser:
             model.write_text(bigram_model(sentences))
             dictionary.write_text(self._dictionary({word for sentence in sentences for word in sentence}))
             self._decoder = pocketsphinx.Decoder(
-                hmm=pocketsphinx.get_model_path("en-us/en-us"), lm=str(model), dict=str(dictionary), loglevel="FATAL"
+                hmm=pocketsphinx.get_model_path("en-us/en-us"),
+                lm=str(model),
+                dict=str(dictionary),
+                loglevel="FATAL",
             )
 
     @staticmethod
@@ -77,7 +83,9 @@ class Recogniser:
                 known[word] = phones
         frontend = TextFrontend()
         for word in words - known.keys():
-            symbols = [SYMBOLS[index] for segment in frontend.segments(word) for index in segment.symbols[:, 0]]
+            symbols = [
+                SYMBOLS[index] for segment in frontend.segments(word) for index in segment.symbols[:, 0]
+            ]
             known[word] = " ".join(symbol.rstrip("012") for symbol in symbols if symbol[0].isalpha())
         return "".join(f"{word} {phones}\n" for word, phones in sorted(known.items()))
 

@@ -53,12 +53,45 @@ def definitions() -> Iterator[str]:
         yield _sentence(re.sub(r"\([^)]*\)", "", gloss.split('; "')[0].split(': "')[0]).split(";")[0])
 
 
-_MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_SUBJECTS = "The meeting|Your order|The train|My flight|The parcel|Her appointment|The concert|The next bus".split("|")
-_PEOPLE = "Mary John Susan Peter Alice George Helen David Laura Frank Martin Sarah".split()
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_SUBJECTS = [
+    "The meeting",
+    "Your order",
+    "The train",
+    "My flight",
+    "The parcel",
+    "Her appointment",
+    "The concert",
+    "The next bus",
+]
+_PEOPLE = [
+    "Mary",
+    "John",
+    "Susan",
+    "Peter",
+    "Alice",
+    "George",
+    "Helen",
+    "David",
+    "Laura",
+    "Frank",
+    "Martin",
+    "Sarah",
+]
 _PATTERNS = (
     "{subject} is on {day}, {month} {date}, at {hour}:{minute:02d} {half}.",
     "That will be ${dollars}.{cents:02d}, please.",
@@ -112,7 +145,9 @@ def word_salads(count: int, seed: int = 11) -> Iterator[str]:
     draw = random.Random(seed)
     words = sorted({word for text in examples() for word in re.findall(r"[a-z]{3,}", text.lower())})
     for _ in range(count):
-        yield " ".join(draw.choice(words) for _ in range(draw.randint(4, 12))) + draw.choice((".", ".", ".", "?", "!"))
+        yield " ".join(draw.choice(words) for _ in range(draw.randint(4, 12))) + draw.choice(
+            (".", ".", ".", "?", "!")
+        )
 
 
 def prose(seed: int = 3) -> list[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from talkahead.audio.codec import Codec, CodecConfig
+from talkahead.audio.mel import LogMel
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.audio.codec import Codec, CodecConfig
-from talkahead.audio.mel import LogMel
 from training.checkpoint import Checkpoint, report
 from training.schedule import set_learning_rate
 
@@ -22,12 +22,14 @@ _SILENCE = 1e-4
 
 
 class SpectralLoss(nn.Module):
-    """L1 of log and linear magnitude spectra at several resolutions, and of log-mels. Audio [B, N] twice -> []."""
+    """L1 of linear and log spectra at several resolutions, and of log-mels. Audio [B, N] twice -> []."""
 
     def __init__(self, sizes: tuple[int, ...] = (256, 512, 1024, 2048)) -> None:
         super().__init__()
         self.sizes = sizes
-        self.mels = nn.ModuleList(LogMel(num_fft=size, hop=size // 4, num_mels=mels) for size, mels in ((512, 40), (1024, 80)))
+        self.mels = nn.ModuleList(
+            LogMel(num_fft=size, hop=size // 4, num_mels=mels) for size, mels in ((512, 40), (1024, 80))
+        )
 
     def forward(self, restored: Tensor, audio: Tensor) -> Tensor:
         total = audio.new_zeros(())
@@ -38,7 +40,9 @@ class SpectralLoss(nn.Module):
             power = torch.view_as_real(spectra).square().sum(-1)
             ours, theirs = torch.sqrt(power + _SILENCE**2).chunk(2)
             norm = theirs.mean() + _SILENCE
-            total = total + functional.l1_loss(ours, theirs) / norm + functional.l1_loss(ours.log(), theirs.log())
+            total = (
+                total + functional.l1_loss(ours, theirs) / norm + functional.l1_loss(ours.log(), theirs.log())
+            )
         for mel in self.mels:
             total = total + 2.0 * functional.l1_loss(mel(restored), mel(audio))
         return total / (len(self.sizes) + len(self.mels))
@@ -78,14 +82,26 @@ def train(options: argparse.Namespace) -> None:
         smooth = loss.item() if not smooth else 0.98 * smooth + 0.02 * loss.item()
         if (step + 1) % 50 == 0:
             pace = (time.monotonic() - began) / (step + 1 - first)
-            print(f"codec: step {step + 1}/{options.steps}, loss {smooth:.4f}, {pace:.2f} s a step", flush=True)
-        if (step + 1) % 250 == 0 or step + 1 == options.steps:
+            print(
+                f"codec: step {step + 1}/{options.steps}, loss {smooth:.4f}, {pace:.2f} s a step", flush=True
+            )
+        if (step + 1) % 250 == 0:
             checkpoint.save(step + 1)
-            with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-                score = loss_of(codec(held_out).float(), held_out).item()
-            print(f"codec: step {step + 1}, held-out loss {score:.4f}", flush=True)
+            print(
+                f"codec: step {step + 1}, held-out loss {held_out_loss(codec, loss_of, held_out):.4f}",
+                flush=True,
+            )
+    checkpoint.save(options.steps)
     codec.save(options.out / "codec")
-    report(options.out / "codec.report.json", options.steps, {"held_out_spectral_loss": round(score, 4)})
+    metrics = {"held_out_spectral_loss": round(held_out_loss(codec, loss_of, held_out), 4)}
+    report(options.out / "codec.report.json", options.steps, metrics)
+
+
+@torch.no_grad()
+def held_out_loss(codec: Codec, loss_of: SpectralLoss, audio: Tensor) -> float:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        restored = codec(audio)
+    return float(loss_of(restored.float(), audio))
 
 
 def main() -> None:

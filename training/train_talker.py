@@ -1,8 +1,8 @@
 """Trains text encoder and talker together on the codec's frames. Resumable; steered by the held-out loss.
 
-Two things make little data go far: history is corrupted (the talker learns to recover from its own slips), and
-one attention head is shown which symbol the teacher is speaking (guided attention, after Tachibana et al. 2018,
-with the teacher's own alignment in place of a diagonal). Neither changes the network that is served.
+Two things make little data go far: history is corrupted (the talker learns to recover from its own slips),
+and one attention head is shown which symbol the teacher is speaking (guided attention, after Tachibana et al.
+2018, with the teacher's own alignment in place of a diagonal). Neither changes the network that is served.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
-
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
+from torch import Tensor, nn
+from torch.nn import functional
+
 from training.checkpoint import Checkpoint, report
 from training.dataset import STEP, Batch, Dataset
 from training.schedule import set_learning_rate
 
 GUIDED = (2, 0)
 _IGNORE = -100
+_TABLES = ("embed_tokens", "lm_head", "symbols", "prosody", "voices")
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,11 @@ class Voice(nn.Module):
         prompts = self.encoder(batch.symbols, batch.num_symbols, batch.voices)
         prompt_lengths = batch.num_symbols + 1
         history = self._corrupt(batch.frames, corruption)
-        rows, place = self._join(prompts, prompt_lengths, self.talker.model.embed_tokens(history), batch.num_frames)
+        rows, place = self._join(
+            prompts, prompt_lengths, self.talker.model.embed_tokens(history), batch.num_frames
+        )
         output = self.talker(rows, watched=GUIDED)
-        # Position p of a row predicts frame p - prompt_length + 1; the position of its last frame predicts the end.
+        # Position p predicts frame p - prompt_length + 1; the position of the last frame predicts the end.
         frame = place - prompt_lengths[:, None] + 1
         targets = functional.pad(batch.frames, (0, 1)).gather(1, frame.clamp(0, batch.frames.shape[1]))
         targets = torch.where(frame == batch.num_frames[:, None], eos, targets)
@@ -68,8 +71,10 @@ class Voice(nn.Module):
         return torch.where(torch.rand(frames.shape) < rate, noise, frames)
 
     @staticmethod
-    def _join(prompts: Tensor, prompt_lengths: Tensor, embedded: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Puts each row's frames [B, F, D] right behind its own prompt; returns rows and their positions [B, L]."""
+    def _join(
+        prompts: Tensor, prompt_lengths: Tensor, embedded: Tensor, num_frames: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Puts each row's frames [B, F, D] behind its own prompt; returns rows and positions [B, L]."""
         length = int((prompt_lengths + num_frames).max())
         length += -length % STEP
         place = torch.arange(length).expand(len(prompts), length)
@@ -80,7 +85,7 @@ class Voice(nn.Module):
 
     @staticmethod
     def _attention_loss(scores: Tensor, batch: Batch, frame: Tensor) -> Tensor:
-        """Mean negative log of the watched head's weight on the symbol spoken in the frame being predicted."""
+        """Mean negative log of the watched head's weight on the symbol of the frame being predicted."""
         weights = scores.float().log_softmax(-1)
         spoken = batch.spoken.gather(1, frame.clamp(0, batch.spoken.shape[1] - 1))
         picked = weights.gather(2, spoken[..., None])[..., 0]
@@ -89,10 +94,11 @@ class Voice(nn.Module):
 
 
 def optimizers_of(voice: Voice, decay: float) -> list[torch.optim.Optimizer]:
-    """Muon for the hidden matrices (it needs about half the steps), AdamW for embeddings, norms and the head."""
-    matrices, others = [], []
+    """Muon for the hidden matrices (it needs fewer steps), AdamW for embeddings, norms and the head."""
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, value in voice.named_parameters():
-        hidden = value.ndim == 2 and not any(part in name for part in ("embed_tokens", "lm_head", "symbols", "prosody", "voices"))
+        hidden = value.ndim == 2 and not any(part in name for part in _TABLES)
         (matrices if hidden else others).append(value)
     muon = torch.optim.Muon(matrices, lr=1e-3, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
     return [muon, torch.optim.AdamW(others, lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)]
@@ -107,13 +113,17 @@ def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             parts.append(voice(batch))
     voice.train()
-    return Losses(torch.stack([p.frames for p in parts]).mean(), torch.stack([p.attention for p in parts]).mean())
+    return Losses(
+        torch.stack([p.frames for p in parts]).mean(), torch.stack([p.attention for p in parts]).mean()
+    )
 
 
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     learn, held_out = Dataset(options.dataset, "train"), Dataset(options.dataset, "development")
-    print(f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True)
+    print(
+        f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True
+    )
     size = CodecConfig.from_file(options.codec / "codec.json").codebook_size
     voice = Voice(
         TextEncoderConfig(learn.voice_names, NUM_SYMBOLS, dropout=options.dropout),
@@ -144,22 +154,27 @@ def train(options: argparse.Namespace) -> None:
                     f"{losses.attention.item():.3f}, {pace:.2f} s a step",
                     flush=True,
                 )
-            if step % 100 == 0 or step == options.steps:
+            if step % 100 == 0:
                 checkpoint.save(step)
-                score = held_out_loss(voice, held_out, options.tokens, 4)
-                print(f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}", flush=True)
-                save(voice, options.out)
-                metrics = {"held_out_nats_per_frame": round(score.frames.item(), 4)}
-                report(options.out / "talker.report.json", step, metrics)
+                keep(voice, held_out, step, options)
             if step == options.steps:
                 break
         epoch += 1
+    checkpoint.save(step)
+    keep(voice, held_out, step, options)
 
 
-def save(voice: Voice, folder: Path) -> None:
-    """Writes the two artifacts as the server loads them."""
-    voice.encoder.save(folder / "encoder")
-    voice.talker.save(folder / "talker")
+def keep(voice: Voice, held_out: Dataset, step: int, options: argparse.Namespace) -> None:
+    """Writes both networks as the server loads them, and what they reached."""
+    score = held_out_loss(voice, held_out, options.tokens, max_batches=4)
+    print(
+        f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}", flush=True
+    )
+    voice.encoder.save(options.out / "encoder")
+    voice.talker.save(options.out / "talker")
+    report(
+        options.out / "talker.report.json", step, {"held_out_nats_per_frame": round(score.frames.item(), 4)}
+    )
 
 
 def main() -> None:
@@ -172,8 +187,12 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--decay", type=float, default=0.05, help="weight decay of the hidden matrices")
-    parser.add_argument("--dropout", type=float, default=0.0, help="little is gained where no text is heard twice")
-    parser.add_argument("--corruption", type=float, default=0.06, help="share of history frames replaced by noise")
+    parser.add_argument(
+        "--dropout", type=float, default=0.0, help="little is gained where no text is heard twice"
+    )
+    parser.add_argument(
+        "--corruption", type=float, default=0.06, help="share of history frames replaced by noise"
+    )
     parser.add_argument("--guidance", type=float, default=0.3, help="weight of the guided attention")
     parser.add_argument("--seed", type=int, default=1)
     train(parser.parse_args())

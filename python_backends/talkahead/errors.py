@@ -44,4 +44,4 @@ class BadRequest(TalkaheadError):
 
 
 class ArtifactMismatch(TalkaheadError):
-    """A weight file that does not fit its manifest or its model; the message ends with the command that rebuilds it."""
+    """A weight file that does not fit its manifest or model; the message ends with what rebuilds it."""

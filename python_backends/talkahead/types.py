@@ -38,7 +38,8 @@ class IntHeader:
         flat = np.asarray(values, dtype=np.int64).reshape(-1)
         names = [field.name for field in fields(cls)]
         if len(flat) != len(names):
-            raise ValueError(f"{cls.__name__}: {len(flat)} values, expected {len(names)} ({', '.join(names)})")
+            expected = f"{len(names)} ({', '.join(names)})"
+            raise ValueError(f"{cls.__name__}: {len(flat)} values, expected {expected}")
         return cls(*(int(value) for value in flat))
 
 

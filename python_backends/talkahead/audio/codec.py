@@ -1,8 +1,8 @@
-"""The codec: 16 kHz speech as 50 frames a second, one code a frame; its decoder is causal and keeps no state.
+"""The codec: 16 kHz speech as 50 frames a second, one code each; its decoder is causal and keeps no state.
 
 Convolutions are written as linear layers over neighbouring frames laid side by side: CPUs with bf16 matrix
-units run those fastest. Frames outside an utterance are zero at every layer, in training as in streaming, so a
-window that covers the receptive field decodes to the very samples of the whole utterance.
+units run those fastest. Frames outside an utterance are zero at every layer, in training as in streaming, so
+a window that covers the receptive field decodes to the very samples of the whole utterance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from talkahead.audio.quantizer import Quantizer
 
 @dataclass(frozen=True)
 class CodecConfig:
-    """Shape of the codec. Times follow from it: `hop` samples a frame, `context_frames`, `lookahead_frames`."""
+    """Shape of the codec; `hop` samples a frame, `context_frames` and `lookahead_frames` at its edges."""
 
     sample_rate_hz: int = 16_000
     hop: int = 320
@@ -51,7 +51,7 @@ class CodecConfig:
 
     @property
     def context_frames(self) -> int:
-        """Left context after which earlier frames cannot matter: two frames a block, and the overlap-add's tail."""
+        """Context beyond which frames cannot matter: two frames a block, and the overlap-add's tail."""
         tail = self.num_fft - self.subhop
         return 2 * self.decoder_blocks + -(-tail // self.hop)
 
@@ -62,7 +62,7 @@ class CodecConfig:
 
 
 def neighbours(frames: Tensor, before: int, after: int) -> Tensor:
-    """Lays each frame's neighbours side by side, zeros beyond the edges: [B, T, D] -> [B, T, (before+1+after) * D]."""
+    """Each frame with its neighbours, zeros beyond the edges: [B, T, D] -> [B, T, (before+1+after) * D]."""
     length = frames.shape[1]
     padded = functional.pad(frames, (0, 0, before, after))
     return torch.cat([padded[:, shift : shift + length] for shift in range(before + 1 + after)], dim=-1)
@@ -80,18 +80,20 @@ class FrameBlock(nn.Module):
 
     def forward(self, frames: Tensor, mask: Tensor) -> Tensor:
         around = neighbours(self.norm(frames) * mask, self.before, self.after)
-        return (frames + self.out(functional.gelu(self.mix(around), approximate="tanh"))) * mask
+        change: Tensor = self.out(functional.gelu(self.mix(around), approximate="tanh"))
+        return (frames + change) * mask
 
 
 class CodecEncoder(nn.Module):
-    """Log-mel frames to latents; sees the whole utterance. audio [B, T * hop], mask [B, T, 1] -> [B, T, K]."""
+    """Audio to latents, seeing all of it. audio [B, T * hop], mask [B, T, 1] -> [B, T, K]."""
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
         self.mel = LogMel(config.sample_rate_hz, hop=config.subhop, num_mels=config.num_mels)
         self.inward = nn.Linear(config.num_mels * config.subframes, config.encoder_width)
         self.blocks = nn.ModuleList(
-            FrameBlock(config.encoder_width, 2 * config.encoder_width, 1, 1) for _ in range(config.encoder_blocks)
+            FrameBlock(config.encoder_width, 2 * config.encoder_width, 1, 1)
+            for _ in range(config.encoder_blocks)
         )
         self.outward = nn.Linear(config.encoder_width, len(config.levels))
         self.subframes = config.subframes
@@ -119,7 +121,8 @@ class CodecDecoder(nn.Module):
         self.config = config
         self.inward = nn.Linear(len(config.levels) * (config.lookahead_frames + 1), config.decoder_width)
         self.blocks = nn.ModuleList(
-            FrameBlock(config.decoder_width, config.decoder_hidden, 2, 0) for _ in range(config.decoder_blocks)
+            FrameBlock(config.decoder_width, config.decoder_hidden, 2, 0)
+            for _ in range(config.decoder_blocks)
         )
         self.norm = nn.LayerNorm(config.decoder_width)
         self.bins = config.num_fft // 2 + 1
@@ -173,8 +176,10 @@ class Codec(nn.Module):
         return restored
 
     def encode(self, audio: Tensor, lengths: Tensor) -> Tensor:
-        """Codes int64 [B, T] of audio [B, T * hop]; rows are `lengths` [B] frames long, the rest is padding."""
-        mask = self._mask(torch.zeros_like(lengths), lengths, audio.shape[1] // self.config.hop).to(audio.dtype)
+        """Codes int64 [B, T] of audio [B, T * hop]; rows are `lengths` [B] frames long."""
+        mask = self._mask(torch.zeros_like(lengths), lengths, audio.shape[1] // self.config.hop).to(
+            audio.dtype
+        )
         codes: Tensor = self.quantizer.encode(self.encoder(audio, mask))
         return codes
 
@@ -187,8 +192,8 @@ class Codec(nn.Module):
     def decode_windows(self, codes: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
         """PCM [B, W * hop] of windows int64 [B, W]; frames outside [starts, ends) [B] are padding.
 
-        A row's samples equal the whole utterance's wherever its window holds `context_frames` frames before them
-        (or the utterance's start) and `lookahead_frames` after (or its end).
+        A row's samples equal the whole utterance's wherever its window holds `context_frames` frames before
+        them (or the utterance's start) and `lookahead_frames` after (or its end).
         """
         dtype = self.decoder.inward.weight.dtype
         mask = self._mask(starts, ends, codes.shape[1]).to(dtype)
@@ -210,5 +215,7 @@ class Codec(nn.Module):
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote, as float32, ready for inference."""
         codec = cls(CodecConfig.from_file(folder / "codec.json"))
-        codec.load_state_dict({name: value.float() for name, value in load_file(folder / "codec.safetensors").items()})
+        codec.load_state_dict(
+            {name: value.float() for name, value in load_file(folder / "codec.safetensors").items()}
+        )
         return codec.eval().requires_grad_(False)

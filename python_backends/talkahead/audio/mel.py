@@ -31,7 +31,9 @@ class LogMel(nn.Module):
     window: Tensor
     filters: Tensor
 
-    def __init__(self, sample_rate_hz: int = 16_000, num_fft: int = 1024, hop: int = 160, num_mels: int = 80) -> None:
+    def __init__(
+        self, sample_rate_hz: int = 16_000, num_fft: int = 1024, hop: int = 160, num_mels: int = 80
+    ) -> None:
         super().__init__()
         self.num_fft, self.hop = num_fft, hop
         self.register_buffer("window", torch.hann_window(num_fft), persistent=False)

@@ -56,7 +56,9 @@ class LlamaConfig:
         return {**fixed, **ours}
 
 
-def rope_tables(config: LlamaConfig, length: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+def rope_tables(
+    config: LlamaConfig, length: int, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
     """Cosines and sines [length, head_dim] of the rotary positions 0..length-1, halves repeated."""
     half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
     angles = torch.outer(torch.arange(length, dtype=torch.float64), config.rope_theta**-half)
@@ -82,8 +84,8 @@ class Places:
 class Attention(nn.Module):
     """Causal attention. rows [B, T, D] -> [B, T, D] and the masked scores of all heads [B, H, T, T].
 
-    Written out rather than fused: on CPUs with bf16 matrix units forward and backward take half the time of the
-    fused kernel, and guided attention needs the scores.
+    Written out rather than fused: on CPUs with bf16 matrix units forward and backward take half the time of
+    the fused kernel, and guided attention needs the scores.
     """
 
     def __init__(self, config: LlamaConfig) -> None:
@@ -98,7 +100,11 @@ class Attention(nn.Module):
     def forward(self, rows: Tensor, places: Places) -> tuple[Tensor, Tensor]:
         query, key, value = (
             self._heads(project(rows), heads)
-            for project, heads in ((self.q_proj, self.heads), (self.k_proj, self.groups), (self.v_proj, self.groups))
+            for project, heads in (
+                (self.q_proj, self.heads),
+                (self.k_proj, self.groups),
+                (self.v_proj, self.groups),
+            )
         )
         query, key = (rotate(part, places.cosines, places.sines).to(value.dtype) for part in (query, key))
         batch, heads, length, size = query.shape
@@ -180,7 +186,7 @@ class Llama(nn.Module):
             nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, rows: Tensor, watched: tuple[int, int] | None = None) -> LlamaOutput:
-        """Embedded rows [B, T, D] -> hidden states; `watched` = (layer, head) whose attention scores to return."""
+        """Embedded rows [B, T, D] -> hidden states; `watched` = (layer, head) whose scores to return."""
         places = self._places(rows)
         seen = None
         for index, layer in enumerate(self.model.layers):
@@ -213,4 +219,6 @@ class Llama(nn.Module):
 def load_llama(folder: Path) -> tuple[LlamaConfig, dict[str, Tensor]]:
     """Configuration and float32 weights by Hugging Face's names."""
     weights = load_file(folder / "model.safetensors")
-    return LlamaConfig.from_file(folder / "config.json"), {name: value.float() for name, value in weights.items()}
+    return LlamaConfig.from_file(folder / "config.json"), {
+        name: value.float() for name, value in weights.items()
+    }

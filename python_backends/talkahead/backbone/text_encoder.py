@@ -51,14 +51,16 @@ class SelfAttention(nn.Module):
         parts = self.inward(self.norm(rows)).reshape(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
-        return rows + self.outward(mixed.transpose(1, 2).reshape(batch, length, width))
+        change: Tensor = self.outward(mixed.transpose(1, 2).reshape(batch, length, width))
+        return rows + change
 
 
 class TextEncoder(nn.Module):
     """Bidirectional encoder of one segment.
 
-    `forward`: symbols int64 [B, T, 4], lengths int64 [B], voices int64 [B] -> prompts [B, T + 1, D]. Row b holds
-    `lengths[b]` symbol rows and then the start row, from which the talker draws its first frame; the rest is zero.
+    `forward`: symbols int64 [B, T, 4], lengths int64 [B], voices int64 [B] -> prompts [B, T + 1, D]. Row b
+    holds `lengths[b]` symbol rows and then the start row, from which the talker draws its first frame; the
+    rest is zero.
     """
 
     def __init__(self, config: TextEncoderConfig) -> None:

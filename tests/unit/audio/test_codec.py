@@ -19,7 +19,9 @@ def codec() -> Codec:
     return Codec(SMALL).double().eval().requires_grad_(False)
 
 
-def decode_in_windows(codec: Codec, codes: torch.Tensor, cuts: list[int], context: int, padding: int) -> torch.Tensor:
+def decode_in_windows(
+    codec: Codec, codes: torch.Tensor, cuts: list[int], context: int, padding: int
+) -> torch.Tensor:
     """Decodes codes [1, T] window by window, each padded on both sides with noise."""
     hop, lookahead, length = codec.config.hop, codec.config.lookahead_frames, codes.shape[1]
     pieces = []

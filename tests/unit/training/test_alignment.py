@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from training.alignment import frame_symbols, symbol_of_phone, teacher_name
 from training.teacher import Phone
 
 
 def test_names_of_the_teacher() -> None:
-    assert [teacher_name(symbol) for symbol in ("AH0", "AH1", "IY2", "S", ",")] == ["ax", "ah", "iy", "s", "pau"]
+    assert [teacher_name(symbol) for symbol in ("AH0", "AH1", "IY2", "S", ",")] == [
+        "ax",
+        "ah",
+        "iy",
+        "s",
+        "pau",
+    ]
 
 
 def test_equal_phones_are_matched_one_to_one() -> None:
@@ -29,7 +36,10 @@ def test_frames_follow_the_phones_times() -> None:
     assert frame_symbols(["S", "IY1", "."], phones, 7).tolist() == [0, 0, 1, 1, 1, 2, 2]
 
 
-@given(st.lists(st.sampled_from(["S", "IY1", "AH0", ","]), min_size=1), st.lists(st.sampled_from(["s", "iy", "ax", "pau"])))
+@given(
+    st.lists(st.sampled_from(["S", "IY1", "AH0", ","]), min_size=1),
+    st.lists(st.sampled_from(["s", "iy", "ax", "pau"])),
+)
 def test_alignments_never_run_backwards(symbols: list[str], phones: list[str]) -> None:
     owner = symbol_of_phone(symbols, phones)
     assert len(owner) == len(phones)

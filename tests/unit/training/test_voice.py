@@ -6,6 +6,7 @@ import torch
 from talkahead.backbone.llama import LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoderConfig
 from torch.nn import functional
+
 from training.dataset import Batch
 from training.train_talker import GUIDED, Voice
 
@@ -37,9 +38,13 @@ def test_losses_equal_those_of_each_row_alone() -> None:
     nats, guided, count, frames = 0.0, 0.0, 0, 0
     for row in range(3):
         symbols, length = int(rows.num_symbols[row]), int(rows.num_frames[row])
-        prompt = voice.encoder(rows.symbols[row : row + 1, :symbols], rows.num_symbols[row : row + 1], rows.voices[row : row + 1])
+        prompt = voice.encoder(
+            rows.symbols[row : row + 1, :symbols], rows.num_symbols[row : row + 1], rows.voices[row : row + 1]
+        )
         spoken = rows.frames[row : row + 1, :length]
-        output = voice.talker(torch.cat([prompt, voice.talker.model.embed_tokens(spoken)], dim=1), watched=GUIDED)
+        output = voice.talker(
+            torch.cat([prompt, voice.talker.model.embed_tokens(spoken)], dim=1), watched=GUIDED
+        )
         logits = voice.talker.lm_head(output.hidden[0, symbols:])
         targets = torch.cat([spoken[0], torch.tensor([EOS])])
         nats += functional.cross_entropy(logits.float(), targets, reduction="sum").item()

@@ -15,35 +15,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from talkahead.backbone.slot_cache import SlotCache
-from talkahead.speculation.contracts import Accepted, Scored
+from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 _EXTENT_STEP = 32
 """Padded attention spans are multiples of this, so that few shapes occur."""
-
-
-class LlamaShape(Protocol):
-    """The fields of a Hugging Face Llama config that the decoder reads."""
-
-    @property
-    def hidden_size(self) -> int: ...
-    @property
-    def num_hidden_layers(self) -> int: ...
-    @property
-    def num_attention_heads(self) -> int: ...
-    @property
-    def num_key_value_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def rms_norm_eps(self) -> float: ...
-    @property
-    def rope_theta(self) -> float: ...
-    @property
-    def eos_token_id(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +33,7 @@ class _Layer:
     down: Tensor  # [I, D]
 
 
-class SlotDecoder:
+class SlotDecoder(CachedDecoder):
     """Scores token trees over slot-indexed KV `[layer, 2, slot, head, position, dim]`, allocated once.
 
     Args:
@@ -79,38 +56,19 @@ class SlotDecoder:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.config = config
-        self.num_slots = num_slots
-        self.max_positions = max_positions
-        self.max_nodes = max_nodes
-        self.device = torch.device(device)
-        self.dtype = torch.float32 if dtype is torch.bfloat16 else dtype
+        super().__init__(
+            config,
+            num_slots=num_slots,
+            max_positions=max_positions,
+            max_nodes=max_nodes,
+            dtype=torch.float32 if dtype is torch.bfloat16 else dtype,
+            device=torch.device(device),
+        )
         self._product_dtype = dtype
         self._heads = config.num_attention_heads
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
         self._load(state)
-        self.cache = SlotCache(
-            config.num_hidden_layers,
-            num_slots,
-            self._kv_heads,
-            max_positions + max_nodes,
-            self._dim,
-            dtype=self.dtype,
-            device=self.device,
-        )
-
-    @property
-    def vocab_size(self) -> int:
-        return self.config.vocab_size
-
-    @property
-    def hidden_size(self) -> int:
-        return self.config.hidden_size
-
-    @property
-    def eos(self) -> int:
-        return self.config.eos_token_id
 
     # Weights
 
@@ -324,25 +282,6 @@ class SlotDecoder:
         looking = keys.transpose(1, 2)
         scores = torch.bmm(queries, looking) if bias is None else torch.baddbmm(bias, queries, looking)
         return torch.bmm(torch.softmax(scores, dim=-1), values)
-
-    @torch.inference_mode()
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
-        """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
-        if not shape.is_chain:
-            self.cache.compact(accepted, rows)
-        self.cache.lengths[rows] += accepted.counts
-
-    # Slots
-
-    def move(self, source: int, target: int) -> None:
-        """Slot `target` takes over what `source` holds."""
-        self.cache.move(source, target)
-
-    def swap(self, first: int, second: int) -> None:
-        self.cache.swap(first, second)
-
-    def release(self, slot: int) -> None:
-        self.cache.release(slot)
 
 
 class _Reader(Protocol):

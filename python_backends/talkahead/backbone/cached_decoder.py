@@ -1,0 +1,103 @@
+"""What decoders over a `SlotCache` have in common: sizes, and what happens to slots between forwards."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from talkahead.backbone.slot_cache import SlotCache
+from talkahead.speculation.contracts import Accepted
+from talkahead.speculation.token_tree import TreeShape
+
+
+class LlamaShape(Protocol):
+    """The fields of a Hugging Face Llama config that a decoder reads."""
+
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def intermediate_size(self) -> int: ...
+    @property
+    def num_hidden_layers(self) -> int: ...
+    @property
+    def num_attention_heads(self) -> int: ...
+    @property
+    def num_key_value_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def rms_norm_eps(self) -> float: ...
+    @property
+    def rope_theta(self) -> float: ...
+    @property
+    def eos_token_id(self) -> int: ...
+
+
+class CachedDecoder:
+    """Holds the cache; a subclass adds `prefill` and `score`.
+
+    Args:
+        config: the model's shape.
+        num_slots: streams that can hold KV at once.
+        max_positions: prompt and frames of one slot.
+        max_nodes: the largest tree; that many scratch positions lie behind each slot.
+        dtype: of the cache, logits and hidden states.
+    """
+
+    def __init__(
+        self,
+        config: LlamaShape,
+        *,
+        num_slots: int,
+        max_positions: int,
+        max_nodes: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.config = config
+        self.num_slots = num_slots
+        self.max_positions = max_positions
+        self.max_nodes = max_nodes
+        self.dtype = dtype
+        self.device = device
+        self.cache = SlotCache(
+            config.num_hidden_layers,
+            num_slots,
+            config.num_key_value_heads,
+            max_positions + max_nodes,
+            config.head_dim,
+            dtype=dtype,
+            device=device,
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        return self.config.vocab_size
+
+    @property
+    def hidden_size(self) -> int:
+        return self.config.hidden_size
+
+    @property
+    def eos(self) -> int:
+        return self.config.eos_token_id
+
+    @torch.inference_mode()
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+        """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
+        if not shape.is_chain:
+            self.cache.compact(accepted, rows)
+        self.cache.lengths[rows] += accepted.counts
+
+    def move(self, source: int, target: int) -> None:
+        """Slot `target` takes over what `source` holds."""
+        self.cache.move(source, target)
+
+    def swap(self, first: int, second: int) -> None:
+        self.cache.swap(first, second)
+
+    def release(self, slot: int) -> None:
+        self.cache.release(slot)

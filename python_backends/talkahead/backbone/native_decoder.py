@@ -1,0 +1,271 @@
+"""The Llama decoder that serves on CPUs: one C call per forward, over the same slots as `SlotDecoder`.
+
+A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
+(`native/decoder.c`). float32 throughout; weights that bfloat16 holds exactly are read as bfloat16.
+
+Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
+from functools import lru_cache
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.native_library import NativeUnavailable, load_library
+from talkahead.speculation.contracts import Scored
+from talkahead.speculation.token_tree import TokenTree, TreeShape
+
+_BFLOAT16, _FLOAT32 = 0, 1
+_VECTOR = 16
+"""Sizes must be whole multiples of it: the widest vectors of any CPU."""
+
+
+class _Matrix(Structure):
+    _fields_ = (("panels", c_void_p), ("inputs", c_int64), ("outputs", c_int64), ("kind", c_int64))
+
+
+class _Layer(Structure):
+    _fields_ = (
+        ("attention_norm", c_void_p),
+        ("mlp_norm", c_void_p),
+        ("qkv", _Matrix),
+        ("out", _Matrix),
+        ("gate_up", _Matrix),
+        ("down", _Matrix),
+    )
+
+
+class _Model(Structure):
+    _fields_ = (
+        ("num_layers", c_int64),
+        ("hidden", c_int64),
+        ("heads", c_int64),
+        ("kv_heads", c_int64),
+        ("dim", c_int64),
+        ("intermediate", c_int64),
+        ("num_slots", c_int64),
+        ("num_positions", c_int64),
+        ("epsilon", c_double),
+        ("layers", POINTER(_Layer)),
+        ("final_norm", c_void_p),
+        ("head", _Matrix),
+        ("cosines", c_void_p),
+        ("sines", c_void_p),
+        ("cache", c_void_p),
+    )
+
+
+class _Bursts(Structure):
+    _fields_ = (
+        ("count", c_int64),
+        ("slots", c_void_p),
+        ("pasts", c_void_p),
+        ("sizes", c_void_p),
+        ("parents", c_void_p),
+    )
+
+    @classmethod
+    def of(cls, slots: Tensor, pasts: Tensor, sizes: Tensor, parents: Tensor | None = None) -> Self:
+        """From int64 [B] each, and int32 [N] unless every burst is a chain."""
+        pointers = (slots.data_ptr(), pasts.data_ptr(), sizes.data_ptr())
+        bursts = cls(len(slots), *pointers, None if parents is None else parents.data_ptr())
+        bursts._held = (slots, pasts, sizes, parents)  # as long as C points at them
+        return bursts
+
+
+class NativeDecoder(CachedDecoder):
+    """Scores token trees over slot-indexed KV; the interface of `SlotDecoder`.
+
+    Raises NativeUnavailable where it cannot be compiled or the shape does not fill vectors.
+
+    Args:
+        config: the model's shape; its sizes are multiples of 16.
+        state: weights under their Hugging Face names.
+        num_slots: streams that can hold KV at once.
+        max_positions: prompt and frames of one slot.
+        max_nodes: the largest tree; that many scratch positions lie behind each slot.
+    """
+
+    def __init__(
+        self,
+        config: LlamaShape,
+        state: Mapping[str, Tensor],
+        *,
+        num_slots: int,
+        max_positions: int,
+        max_nodes: int = 1,
+    ) -> None:
+        _refuse_uneven(config)
+        self._library = _bound(load_library())
+        super().__init__(
+            config,
+            num_slots=num_slots,
+            max_positions=max_positions,
+            max_nodes=max_nodes,
+            dtype=torch.float32,
+            device=torch.device("cpu"),
+        )
+        self._kept: list[Tensor] = []  # what C points at
+        self._slots = torch.arange(num_slots)
+        self._embeddings = _plain(state["model.embed_tokens.weight"])
+        self._model = self._load(state)
+        self._workspace = torch.empty(
+            self._library.talkahead_workspace_bytes(byref(self._model)), dtype=torch.uint8
+        )
+
+    # Weights
+
+    def _load(self, state: Mapping[str, Tensor]) -> _Model:
+        config, cache = self.config, self.cache
+        count = config.num_hidden_layers
+        self._layers = (_Layer * count)(*(self._load_layer(state, index) for index in range(count)))
+        cosines, sines = self._rotations()
+        return _Model(
+            num_layers=count,
+            hidden=config.hidden_size,
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            dim=config.head_dim,
+            intermediate=config.intermediate_size,
+            num_slots=self.num_slots,
+            num_positions=cache.num_positions,
+            epsilon=config.rms_norm_eps,
+            layers=self._layers,
+            final_norm=self._keep(state["model.norm.weight"]),
+            head=self._pack(state["lm_head.weight"]),
+            cosines=self._keep(cosines),
+            sines=self._keep(sines),
+            cache=cache.address,
+        )
+
+    def _load_layer(self, state: Mapping[str, Tensor], index: int) -> _Layer:
+        def weights(*names: str) -> Tensor:
+            return torch.cat([state[f"model.layers.{index}.{name}.weight"] for name in names])
+
+        return _Layer(
+            attention_norm=self._keep(weights("input_layernorm")),
+            mlp_norm=self._keep(weights("post_attention_layernorm")),
+            qkv=self._pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
+            out=self._pack(weights("self_attn.o_proj")),
+            gate_up=self._pack(weights("mlp.gate_proj", "mlp.up_proj")),
+            down=self._pack(weights("mlp.down_proj")),
+        )
+
+    def _keep(self, tensor: Tensor) -> int:
+        plain = _plain(tensor)
+        self._kept.append(plain)
+        return plain.data_ptr()
+
+    def _pack(self, weight: Tensor) -> _Matrix:
+        plain = _plain(weight)
+        outputs, inputs = plain.shape
+        kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
+        panels = torch.empty(self._library.talkahead_packed_bytes(inputs, outputs, kind), dtype=torch.uint8)
+        self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
+        self._kept.append(panels)
+        return _Matrix(panels.data_ptr(), inputs, outputs, kind)
+
+    def _rotations(self) -> tuple[Tensor, Tensor]:
+        """Cosines and sines [positions, d / 2]."""
+        dim = self.config.head_dim
+        speeds = self.config.rope_theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+        angles = torch.outer(torch.arange(self.cache.num_positions, dtype=torch.float64), speeds)
+        return angles.cos(), angles.sin()
+
+    # Forwards
+
+    @torch.inference_mode()
+    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+        """Fill slots from position 0 and score what follows each prompt: logits [B, 1, V], hidden [B, 1, D].
+
+        Args:
+            slots: B different slots; what they held is gone.
+            prompts: [B, P, D] embeddings, row b valid up to lengths[b].
+        """
+        where, counts = torch.tensor(slots), torch.tensor(lengths)
+        packed = torch.cat([prompt[:length] for prompt, length in zip(prompts, lengths, strict=True)])
+        x = packed.to(torch.float32).contiguous()
+        bursts = _Bursts.of(where, torch.zeros_like(counts), counts)
+        logits, hidden = self._decode(x, bursts, wanted=len(slots), only_last=True)
+        self.cache.lengths[where] = counts
+        return Scored(logits[:, None], hidden[:, None])
+
+    @torch.inference_mode()
+    def score(self, tree: TokenTree, rows: slice) -> Scored:
+        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+
+        The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
+        """
+        count, nodes = tree.num_rows, tree.num_nodes
+        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
+        sizes = torch.full((count,), nodes)
+        parents = None if tree.shape.is_chain else _parents(tree.shape)
+        bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
+        logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
+        return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
+
+    def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
+        """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""
+        hidden = torch.empty(wanted, self.hidden_size)
+        logits = torch.empty(wanted, self.vocab_size)
+        failed = self._library.talkahead_decode(
+            byref(self._model),
+            self._workspace.data_ptr(),
+            x.data_ptr(),
+            byref(bursts),
+            only_last,
+            hidden.data_ptr(),
+            logits.data_ptr(),
+        )
+        if failed:
+            raise IndexError("rows do not fit their slots")
+        return logits, hidden
+
+
+def _refuse_uneven(config: LlamaShape) -> None:
+    sizes = {
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "head_dim": config.head_dim,
+    }
+    for name, size in sizes.items():
+        if size % _VECTOR:
+            raise NativeUnavailable(f"{name} is {size}, not a multiple of {_VECTOR}")
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+@lru_cache(maxsize=256)
+def _parents(shape: TreeShape) -> Tensor:
+    return torch.tensor(shape.parents, dtype=torch.int32)
+
+
+def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Tells ctypes the signatures."""
+    library.talkahead_packed_bytes.argtypes = [c_int64, c_int64, c_int64]
+    library.talkahead_packed_bytes.restype = c_int64
+    library.talkahead_pack.argtypes = [c_void_p, c_int64, c_int64, c_int64, c_void_p]
+    library.talkahead_pack.restype = None
+    library.talkahead_workspace_bytes.argtypes = [POINTER(_Model)]
+    library.talkahead_workspace_bytes.restype = c_int64
+    library.talkahead_decode.argtypes = [
+        POINTER(_Model),
+        c_void_p,
+        c_void_p,
+        POINTER(_Bursts),
+        c_int,
+        c_void_p,
+        c_void_p,
+    ]
+    library.talkahead_decode.restype = c_int
+    return library

@@ -1,0 +1,91 @@
+"""The native decoder as a shared library: compiled where it runs, for the CPU it runs on, and kept.
+
+A compiler is all it needs. The name in the cache is a hash of the source, the flags and the CPU, so that an old
+library is never loaded; a file appears under its name whole, whoever else compiles at the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+SOURCE = Path(__file__).parent / "native" / "decoder.c"
+COMPILERS = ("gcc", "cc")
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
+_COMPILE_LIMIT_S = 120
+
+
+class NativeUnavailable(Exception):
+    """Why there is no native decoder here, as the end of a sentence."""
+
+
+@lru_cache(maxsize=1)
+def load_library() -> ctypes.CDLL:
+    """The library, compiled on the first call on this machine; raises NativeUnavailable."""
+    name = f"decoder-{_fingerprint()}.so"
+    failures = []
+    for folder in _cache_folders():
+        try:
+            return _load_from(folder / name)
+        except (OSError, subprocess.SubprocessError) as error:
+            failures.append(f"{folder}: {error}")
+    raise NativeUnavailable("; ".join(failures) or "no folder to keep the library in")
+
+
+def _load_from(path: Path) -> ctypes.CDLL:
+    if not path.exists():
+        _compile(path)
+    return ctypes.CDLL(str(path))
+
+
+def _compile(target: Path) -> None:
+    compiler = _compiler()
+    if compiler is None:
+        raise NativeUnavailable(f"none of {', '.join(COMPILERS)} is on the PATH")
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        built = Path(folder) / target.name
+        command = [compiler, *FLAGS, str(SOURCE), "-o", str(built), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S)
+        if done.returncode:
+            raise NativeUnavailable(f"{compiler} failed: {done.stderr.strip()[:500]}")
+        built.replace(target)
+
+
+def _compiler() -> str | None:
+    return next(filter(None, map(shutil.which, COMPILERS)), None)
+
+
+def _cache_folders() -> Iterator[Path]:
+    """Folders of this user alone: what lies there is executed."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+        except OSError:
+            continue
+        if found.st_uid == os.getuid() and not found.st_mode & 0o022:
+            yield folder
+
+
+def _fingerprint() -> str:
+    parts = (SOURCE.read_bytes(), " ".join(FLAGS).encode(), _cpu().encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+
+
+def _cpu() -> str:
+    """Model and features of the CPU: -march=native means these."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    wanted = ("model name", "flags", "Features", "CPU part")
+    return "\n".join([platform.machine(), *(line for line in lines if line.startswith(wanted))])

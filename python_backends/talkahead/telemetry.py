@@ -94,7 +94,7 @@ class TalkerTelemetry(Telemetry):
     """The talker's metrics; fits `EngineTelemetry`."""
 
     def __init__(self, metrics: Metrics) -> None:
-        super().__init__(metrics, "talker", ("queue", "prefill", "step", "first_window"))
+        super().__init__(metrics, "talker", ("queue", "prefill", "step", "first_window", "emit"))
         family = metrics.MetricFamily
         self._gauges: list[Metric] = [
             self._family(name, about, family.GAUGE).Metric(labels={}) for name, about in _GAUGES.items()

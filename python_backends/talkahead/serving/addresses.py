@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from talkahead.errors import Code, TalkaheadError
+
 _TIMEOUT_S = 2.0
 _SPEECH_TIMEOUT_S = 30.0
 _SHOWN_CHARACTERS = 200
@@ -26,9 +28,12 @@ class Addresses:
 
     @classmethod
     def choose(cls, host: str, grpc: int = 0, http: int = 0, metrics: int = 0) -> Self:
-        """The given ports, and a free one for each that is 0. All are held until the last is known."""
+        """The given ports, and a free one for each that is 0. All are held until the last is known.
+
+        Raises TalkaheadError for one that is taken: the server of another would answer in our name.
+        """
         with ExitStack() as sockets:
-            ports = [port or _free_port(host, sockets) for port in (grpc, http, metrics)]
+            ports = [_claim(host, port, sockets) for port in (grpc, http, metrics)]
         return cls(host, *ports)
 
     def __str__(self) -> str:
@@ -82,8 +87,14 @@ class Addresses:
             connection.close()
 
 
-def _free_port(host: str, sockets: ExitStack) -> int:
+def _claim(host: str, port: int, sockets: ExitStack) -> int:
     listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-    listener.bind((host, 0))
-    port: int = listener.getsockname()[1]
-    return port
+    # A server that has just ended leaves connections behind, which are no reason to wait.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        reason = f"{host}:{port} cannot be had ({error.strerror}); choose another port, or 0 for a free one"
+        raise TalkaheadError(reason, Code.UNAVAILABLE) from error
+    claimed: int = listener.getsockname()[1]
+    return claimed

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
+from talkahead.errors import TalkaheadError
 from talkahead.serving import command, doctor
 from talkahead.serving.addresses import Addresses
 
@@ -57,6 +59,13 @@ def test_free_ports_differ() -> None:
     assert str(addresses) == (
         f"grpc 127.0.0.1:{addresses.grpc} http 127.0.0.1:8123 metrics 127.0.0.1:{addresses.metrics}"
     )
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TalkaheadError, match=rf"127.0.0.1:{port} cannot be had .*choose another port"):
+            Addresses.choose("127.0.0.1", grpc=port)
 
 
 def test_the_doctor_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import LlamaConfig, load_llama
-from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import RequestOptions
 from talkahead.engine.engine_config import EngineConfig
@@ -66,11 +66,18 @@ class Talker(Protocol):
 class EngineTalker:
     """The engine as served, without Triton: windows are cut and dropped."""
 
-    def __init__(self, repository: Path, num_streams: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, repository: Path, num_streams: int, dtype: torch.dtype, decoder: DecoderChoice
+    ) -> None:
         config, state = load_llama(repository / "talker" / "1")
         codec = CodecConfig.from_file(repository / "vocoder" / "1" / "codec.json")
-        backbone = SlotDecoder(
-            config, state, num_slots=num_streams, max_positions=config.max_position_embeddings, dtype=dtype
+        backbone = load_decoder(
+            config,
+            state,
+            num_slots=num_streams,
+            max_positions=config.max_position_embeddings,
+            dtype=dtype,
+            choice=decoder,
         )
         self._engine = TalkerEngine(backbone, EngineConfig(codec.context_frames, codec.lookahead_frames))
         self._streams = 0
@@ -178,13 +185,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for streams in options.streams:
             print(f"{streams} streams, {dtype}", file=sys.stderr, flush=True)
             talkers = (
-                EngineTalker(options.repository, streams, DTYPES[dtype]),
+                EngineTalker(options.repository, streams, DTYPES[dtype], options.decoder),
                 GenerateTalker(options.repository, DTYPES[dtype]),
             )
             comparisons.append(compare(talkers, prompts, spoken, streams, dtype, options.repeats))
     print(report.table([comparison.row() for comparison in comparisons]))
     settings = {
         "threads": options.threads,
+        "decoder": options.decoder,
         "temperature": spoken.temperature,
         "top_p": spoken.top_p,
         "top_k": spoken.top_k,
@@ -254,6 +262,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--repository", type=Path, default=ROOT / "model_repository", help="(%(default)s)")
     add("--streams", type=int, nargs="+", default=[1, 4, 16], metavar="N")
     add("--dtypes", nargs="+", choices=DTYPES, default=["float32"], metavar="DTYPE")
+    add(
+        "--decoder",
+        type=DecoderChoice,
+        choices=DecoderChoice,
+        default=DecoderChoice.AUTO,
+        help="(%(default)s)",
+    )
     add("--threads", type=int, default=1, help="of torch, for both (%(default)s)")
     add("--repeats", type=int, default=5, help="(%(default)s)")
     add("--temperature", type=float, default=RequestOptions.temperature, help="(%(default)g)")

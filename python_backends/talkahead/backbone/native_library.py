@@ -1,7 +1,7 @@
 """The native decoder as a shared library: compiled where it runs, for the CPU it runs on, and kept.
 
-A compiler is all it needs. The name in the cache is a hash of the source, the flags and the CPU, so that an old
-library is never loaded; a file appears under its name whole, whoever else compiles at the same time.
+A compiler is all it needs. The name in the cache is a hash of the source, the flags and the CPU, so that no
+old library is loaded; a file appears under its name whole, whoever else compiles at the same time.
 """
 
 from __future__ import annotations

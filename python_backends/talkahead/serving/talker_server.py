@@ -10,14 +10,15 @@ import numpy as np
 import torch
 
 from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import load_llama
-from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.engine.acknowledgements import AcknowledgementReceiver
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
-from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.telemetry import TalkerTelemetry
@@ -95,20 +96,29 @@ class TalkerServer:
         )
 
 
-def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device) -> SlotDecoder:
+def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device) -> Backbone:
     shape, state = load_llama(config.folder)
     if shape.vocab_size != codec.codebook_size + 1:
         raise ArtifactMismatch(
             f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "
             "trained apart: rebuild both with make train"
         )
-    return SlotDecoder(
+    return load_decoder(
         shape,
         state,
         num_slots=config.whole("slots", 16),
         max_positions=shape.max_position_embeddings,
         device=device,
+        choice=_decoder_choice(config),
     )
+
+
+def _decoder_choice(config: ModelConfig) -> DecoderChoice:
+    name = config.parameters.get("decoder", DecoderChoice.AUTO)
+    try:
+        return DecoderChoice(name)
+    except ValueError as error:
+        raise BadRequest("talker: parameter decoder", name, ", ".join(DecoderChoice)) from error
 
 
 class _WarmUpOutlet:
@@ -127,7 +137,7 @@ class _WarmUpOutlet:
         self.ended.set_exception(error)
 
 
-def _warm_up(backbone: SlotDecoder, limits: EngineConfig) -> None:
+def _warm_up(backbone: Backbone, limits: EngineConfig) -> None:
     """Speaks as requests do, alone and in company; raises what would have failed the first client."""
     engine = TalkerEngine(backbone, limits)
     rng = np.random.default_rng(0)

@@ -1,0 +1,298 @@
+"""The native decoder: near float64, and bitwise blind to batch, slot, padding and the shape of the work."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from talkahead.backbone import native_library
+from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import RequestOptions
+from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.errors import TalkaheadError
+from talkahead.speculation.contracts import Accepted
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
+from torch import Tensor
+
+NEAR = 2e-5
+"""Largest error of a logit, as a share of the logits' spread."""
+SLOTS, POSITIONS, NODES = 16, 150, 9
+CONFIGS = {
+    "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
+    "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
+    "one head": LlamaConfig(50, 49, 64, 96, 3, 4, 1, 16),
+    "wide heads": LlamaConfig(70, 69, 112, 48, 2, 2, 2, 80),
+}
+Decoder = SlotDecoder | NativeDecoder
+
+
+def make_state(config: LlamaConfig, is_narrow: bool = True) -> dict[str, Tensor]:
+    """Weights, as bfloat16 holds them or not, large enough for probabilities to differ."""
+    torch.manual_seed(1)
+    llama = Llama(config).requires_grad_(False)
+    for name, value in llama.named_parameters():
+        if "norm" in name:
+            value.uniform_(0.5, 1.5)
+        else:
+            value.mul_(4.0)
+    state = llama.state_dict()
+    return {name: value.bfloat16().float() for name, value in state.items()} if is_narrow else state
+
+
+def make_native(config: LlamaConfig, state: dict[str, Tensor]) -> NativeDecoder:
+    return NativeDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES)
+
+
+def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype) -> SlotDecoder:
+    return SlotDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, dtype=dtype)
+
+
+@pytest.fixture
+def served() -> NativeDecoder:
+    return make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]))
+
+
+def make_prompts(decoder: Decoder, *lengths: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    return [torch.randn((length, decoder.hidden_size), generator=generator) for length in lengths]
+
+
+def prefill(decoder: Decoder, slots: list[int], prompts: list[Tensor], padding: int = 0) -> Tensor:
+    """Logits [B, V]; padded with noise, which must not matter."""
+    longest = max(map(len, prompts)) + padding
+    padded = torch.full((len(prompts), longest, decoder.hidden_size), 3.0)
+    for row, prompt in enumerate(prompts):
+        padded[row, : len(prompt)] = prompt
+    return decoder.prefill(slots, padded, [len(prompt) for prompt in prompts]).logits[:, 0]
+
+
+def keep(decoder: Decoder, shape: TreeShape, last: list[int], rows: slice) -> None:
+    path = shape.paths[torch.tensor(last)].clamp_min(0)
+    counts = torch.tensor([shape.depths[node] + 1 for node in last])
+    decoder.commit(Accepted(path, counts, counts[:, None]), shape, rows)
+
+
+def step(decoder: Decoder, roots: Tensor, rows: slice) -> Tensor:
+    logits = decoder.score(TokenTree(roots[:, None, None]), rows).logits[:, 0]
+    keep(decoder, ROOT_ALONE, [0] * len(roots), rows)
+    return logits
+
+
+def random_shape(nodes: int) -> TreeShape:
+    return TreeShape((-1, *(random.randrange(node) for node in range(1, nodes))))
+
+
+def error(actual: Tensor, exact: Tensor) -> float:
+    return float((actual.double() - exact).abs().max() / exact.std())
+
+
+@pytest.mark.parametrize("is_narrow", [True, False], ids=["bfloat16 weights", "float32 weights"])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_logits_are_near_those_of_double_precision(config: LlamaConfig, is_narrow: bool) -> None:
+    """Prompts longer than a chunk, then trees of all shapes, random paths kept, and plain steps between."""
+    random.seed(5)
+    state = make_state(config, is_narrow)
+    native, exact = make_native(config, state), make_torch(config, state, torch.float64)
+    slots, rows = [3, 4, 5], slice(3, 6)
+    prompts = make_prompts(native, 61, 1, 30)
+    assert error(prefill(native, slots, prompts), prefill(exact, slots, prompts)) < NEAR
+    for nodes in (1, 7, 1, 9, 4, 1, 8):
+        tree = TokenTree(torch.randint(config.vocab_size, (3, nodes, 1)), random_shape(nodes))
+        ours, theirs = native.score(tree, rows), exact.score(tree, rows)
+        assert error(ours.logits, theirs.logits) < NEAR
+        assert error(ours.hidden, theirs.hidden) < NEAR
+        last = [random.randrange(nodes) for _ in slots]
+        for decoder in (native, exact):
+            keep(decoder, tree.shape, last, rows)
+
+
+def test_a_row_is_bitwise_the_same_in_any_company_slot_and_padding(served: NativeDecoder) -> None:
+    lengths = [1 + 7 * slot % 60 for slot in range(SLOTS)]
+    prompts = make_prompts(served, *lengths)
+    alone = []
+    for slot, prompt in enumerate(prompts):
+        logits, told = prefill(served, [5], [prompt]), []
+        for token in range(6):
+            told.append(logits)
+            logits = step(served, torch.tensor([token + slot]), slice(5, 6))
+        alone.append(torch.cat(told))
+    logits = prefill(served, list(range(SLOTS)), prompts, padding=13)
+    for token in range(6):
+        assert torch.equal(logits, torch.stack([told[token] for told in alone]))
+        logits = step(served, token + torch.arange(SLOTS), slice(0, SLOTS))
+
+
+def test_a_node_is_bitwise_the_step_it_stands_for(served: NativeDecoder) -> None:
+    """Along every path of a tree, and on what a kept path leaves behind."""
+    random.seed(2)
+    (prompt,) = make_prompts(served, 37)
+    shape = random_shape(9)
+    tokens = torch.randint(1600, (1, 9, 1))
+    plain = {}
+    for node in range(9):
+        path = [above for above in shape.paths[node].tolist() if above >= 0]
+        prefill(served, [0], [prompt])
+        for above in path:
+            logits = step(served, tokens[:, above, 0], slice(0, 1))
+        plain[node] = (logits, step(served, torch.tensor([3]), slice(0, 1)))
+    for node in range(9):
+        prefill(served, [2], [prompt])
+        logits = served.score(TokenTree(tokens, shape), slice(2, 3)).logits[0]
+        assert torch.equal(logits, torch.cat([plain[other][0] for other in range(9)]))
+        keep(served, shape, [node], slice(2, 3))
+        assert torch.equal(step(served, torch.tensor([3]), slice(2, 3)), plain[node][1])
+
+
+def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecoder) -> None:
+    (prompt,) = make_prompts(served, 40)
+    tokens = torch.arange(20)
+    embedded = make_state(CONFIGS["as served"])["model.embed_tokens.weight"][tokens]
+    prefill(served, [0], [prompt])
+    for token in tokens:
+        logits = step(served, token[None], slice(0, 1))
+    assert torch.equal(logits, prefill(served, [1], [torch.cat([prompt, embedded])]))
+
+
+def test_streams_survive_moves_and_swaps(served: NativeDecoder) -> None:
+    prompts = make_prompts(served, 5, 9)
+    roots = torch.tensor([4, 2])
+    prefill(served, [0, 1], prompts)
+    before = served.score(TokenTree(roots[:, None, None]), slice(0, 2)).logits
+    served.swap(0, 1)
+    served.move(1, 7)
+    served.move(0, 8)
+    after = served.score(TokenTree(roots[:, None, None]), slice(7, 9)).logits
+    assert torch.equal(before, after)
+
+
+def test_sampled_tokens_do_not_depend_on_the_company(served: NativeDecoder) -> None:
+    prompts = make_prompts(served, *(10 + slot for slot in range(SLOTS)))
+    options = RequestOptions(temperature=0.7, top_p=0.9)
+
+    def speak(slots: list[int]) -> list[list[int]]:
+        loop = DecodeStep(served, NullDrafter(), MatchVerifier())
+        entries = [Admission(row, prompts[slot], options, slot, 0) for row, slot in enumerate(slots)]
+        spoken = [[int(token)] for token in loop.admit(entries)]
+        for _ in range(25):
+            for row, drawn in enumerate(loop.run(slice(0, len(slots))).tokens):
+                spoken[row].append(int(drawn[0]))
+        return spoken
+
+    together = speak(list(range(SLOTS)))
+    assert together[3::4] == [speak([slot])[0] for slot in range(3, SLOTS, 4)]
+
+
+def test_greedy_tokens_are_those_of_torch_but_for_ties(served: NativeDecoder) -> None:
+    """Where the two differ, the best two logits lie nearer than the measured error; each case is listed."""
+    other = make_torch(CONFIGS["as served"], make_state(CONFIGS["as served"]), torch.float32)
+    prompts, rows = make_prompts(served, *range(20, 28)), slice(0, 8)
+    ours, theirs = (prefill(decoder, list(range(8)), prompts) for decoder in (served, other))
+    excused, largest = [], 0.0
+    for frame in range(60):
+        largest = max(largest, float((ours - theirs).abs().max()))
+        for stream in torch.nonzero(ours.argmax(-1) != theirs.argmax(-1)).flatten().tolist():
+            best = theirs[stream].topk(2).values
+            excused.append((stream, frame, float(best[0] - best[1])))
+        roots = theirs.argmax(-1)
+        ours, theirs = (step(decoder, roots, rows) for decoder in (served, other))
+    print("excused (stream, frame, gap):", excused, "largest error:", largest)
+    assert all(gap <= 2 * largest for _, _, gap in excused)
+    assert len(excused) < 5
+
+
+def test_rows_beyond_a_slot_are_refused(served: NativeDecoder) -> None:
+    with pytest.raises(IndexError, match="do not fit"):
+        prefill(served, [0], make_prompts(served, POSITIONS + NODES + 1))
+    with pytest.raises(IndexError, match="do not fit"):
+        prefill(served, [SLOTS], make_prompts(served, 3))
+
+
+def test_the_exponential_keeps_its_bound() -> None:
+    x = torch.linspace(-87, 88, 1 << 20)
+    found = torch.empty_like(x)
+    address = ctypes.c_void_p
+    native_library.load_library().talkahead_exponential(
+        address(x.data_ptr()), ctypes.c_int64(len(x)), address(found.data_ptr())
+    )
+    exact = x.double().exp()
+    assert float(((found - exact) / exact).abs().max()) < 2e-7
+
+
+# Choice and compilation
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("XDG_CACHE_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    native_library.load_library.cache_clear()
+    yield tmp_path
+    native_library.load_library.cache_clear()
+
+
+def choose(choice: DecoderChoice, config: LlamaConfig, dtype: torch.dtype = torch.float32) -> Decoder:
+    return load_decoder(config, make_state(config), num_slots=1, max_positions=8, dtype=dtype, choice=choice)
+
+
+SMALL = CONFIGS["one head"]
+
+
+def test_each_choice_gives_its_decoder() -> None:
+    assert isinstance(choose(DecoderChoice.AUTO, SMALL), NativeDecoder)
+    assert isinstance(choose(DecoderChoice.NATIVE, SMALL), NativeDecoder)
+    assert isinstance(choose(DecoderChoice.TORCH, SMALL), SlotDecoder)
+    assert isinstance(choose(DecoderChoice.AUTO, SMALL, torch.bfloat16), SlotDecoder)
+
+
+def test_without_a_compiler_torch_serves_and_says_so(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(choose(DecoderChoice.AUTO, SMALL), SlotDecoder)
+    (line,) = caplog.messages
+    assert "decodes with torch" in line and "gcc, cc is on the PATH" in line
+    with pytest.raises(TalkaheadError, match="cannot run here: none of gcc"):
+        choose(DecoderChoice.NATIVE, SMALL)
+
+
+def test_a_failed_compile_is_told(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = empty_cache / "broken.c"
+    broken.write_text("int broken(")
+    monkeypatch.setattr(native_library, "SOURCE", broken)
+    with pytest.raises(native_library.NativeUnavailable, match=r"gcc failed: .*broken\.c"):
+        native_library.load_library()
+
+
+def test_shapes_that_do_not_fill_vectors_are_left_to_torch() -> None:
+    uneven = replace(SMALL, head_dim=8)
+    assert isinstance(choose(DecoderChoice.AUTO, uneven), SlotDecoder)
+    with pytest.raises(TalkaheadError, match="head_dim is 8, not a multiple of 16"):
+        choose(DecoderChoice.NATIVE, uneven)
+
+
+def test_processes_that_start_together_compile_one_library(tmp_path: Path) -> None:
+    command = "from talkahead.backbone.native_library import load_library; print(load_library()._name)"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    starts = [
+        subprocess.Popen([sys.executable, "-c", command], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    names = {start.communicate(timeout=100)[0].strip() for start in starts}
+    assert names == {str(path) for path in (tmp_path / "talkahead").iterdir()} and len(names) == 1
+    assert all(start.returncode == 0 for start in starts)

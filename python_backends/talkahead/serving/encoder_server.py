@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,12 @@ import torch
 
 from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import ModelConfig
+from talkahead.errors import ArtifactMismatch
+from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
 from talkahead.telemetry import Telemetry
+from talkahead.text.symbols import NUM_SYMBOLS
 
 _WARM_UP_SYMBOLS = (20, 40, 80, 160)
 
@@ -36,7 +40,7 @@ class EncoderServer:
         self._wire = Wire(api)
         self._telemetry = Telemetry(api, "encoder", ("encoder",))
         self._device = claim_device(config, "encoder")
-        self._encoder = TextEncoder.load(config.folder).to(self._device)
+        self._encoder = _load(config.folder).to(self._device)
         for length in _WARM_UP_SYMBOLS:
             for batch in (1, min(4, config.max_batch_size)):
                 self._encode([_Segment(np.zeros((length, 4), np.int32), 0)] * batch)
@@ -86,3 +90,13 @@ class EncoderServer:
             )  # (B, T + 1, D)
         rows = prompts.float().cpu().numpy()
         return [row[: length + 1] for row, length in zip(rows, lengths, strict=True)]
+
+
+def _load(folder: Path) -> TextEncoder:
+    encoder = TextEncoder.load(verified(folder))
+    if encoder.config.num_symbols != NUM_SYMBOLS:
+        raise ArtifactMismatch(
+            f"{folder}: the encoder knows {encoder.config.num_symbols} symbols, the frontend sends {NUM_SYMBOLS}; "
+            "rebuild it with: make train"
+        )
+    return encoder

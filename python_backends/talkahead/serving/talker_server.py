@@ -19,6 +19,7 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
+from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.telemetry import TalkerTelemetry
@@ -97,7 +98,7 @@ class TalkerServer:
 
 
 def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device) -> Backbone:
-    shape, state = load_llama(config.folder)
+    shape, state = load_llama(verified(config.folder))
     if shape.vocab_size != codec.codebook_size + 1:
         raise ArtifactMismatch(
             f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "

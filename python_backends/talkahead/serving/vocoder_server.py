@@ -15,6 +15,7 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.config import ModelConfig
 from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
+from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
 from talkahead.telemetry import Telemetry
@@ -47,7 +48,7 @@ class VocoderServer:
         self._log = api.Logger
         self._telemetry = Telemetry(api, "vocoder", ("vocoder",))
         self._device = claim_device(config, "vocoder")
-        self._codec = Codec.load(config.folder).to(self._device)
+        self._codec = Codec.load(verified(config.folder)).to(self._device)
         self._hop = self._codec.config.hop
         self._rate = np.array([self._codec.config.sample_rate_hz], np.int32)
         self._acknowledgements = AcknowledgementSender()

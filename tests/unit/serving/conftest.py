@@ -13,6 +13,7 @@ from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.config import ModelConfig
+from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
 
 CODES = 24
@@ -46,7 +47,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_position_embeddings=256,
     )
     Llama(llama).save(folder / "talker" / "1")
+    for model in ("vocoder", "encoder", "talker"):
+        _describe(folder / model / "1")
     return folder
+
+
+def _describe(artifact: Path) -> None:
+    files = {path.name: sha256(path) for path in artifact.iterdir()}
+    Manifest("make tiny", "unknown", "none", 0, {}, files, "Apache-2.0").write(artifact)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from fake_backend import FakeBackend, Request
 from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec
 from talkahead.config import ModelConfig
+from talkahead.errors import ArtifactMismatch
 from talkahead.serving.vocoder_server import VocoderServer
 from talkahead.types import StopReason, WindowHeader
 
@@ -117,3 +119,12 @@ def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
     assert answer(bad)["AUDIO"].shape == (0,) and answer(bad)["IS_LAST"].tolist() == [False]
     assert {(done.stream, done.ok) for done in (talker.next(), talker.next())} == {(1, True), (2, False)}
     assert "stream=2" in backend.Logger.errors[0]
+
+
+def test_weights_that_are_not_their_manifest_s(
+    backend: FakeBackend, repository: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(repository / "vocoder", tmp_path / "vocoder")) / "1"
+    (folder / "codec.safetensors").write_bytes(b"version 1: pointer to a large file")
+    with pytest.raises(ArtifactMismatch, match=r"codec.safetensors is not the file .*: make tiny"):
+        VocoderServer(backend, ModelConfig(folder, {}, 1))

@@ -96,7 +96,7 @@ def _load(folder: Path) -> TextEncoder:
     encoder = TextEncoder.load(verified(folder))
     if encoder.config.num_symbols != NUM_SYMBOLS:
         raise ArtifactMismatch(
-            f"{folder}: the encoder knows {encoder.config.num_symbols} symbols, the frontend sends {NUM_SYMBOLS}; "
+            f"{folder}: the encoder knows {encoder.config.num_symbols} symbols, the frontend {NUM_SYMBOLS}; "
             "rebuild it with: make train"
         )
     return encoder

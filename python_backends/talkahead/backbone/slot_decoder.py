@@ -250,10 +250,9 @@ class SlotDecoder(CachedDecoder):
         if nodes == 1:
             unseen = (beyond > 0)[:, None]  # [S, N, span]
         else:
-            # What a node does not see: nothing of the past, all nodes but its ancestors, everything behind.
-            columns = functional.pad(~shape.ancestors.to(self.device), (1, 1))
-            columns[:, -1] = True
-            unseen = columns[:, beyond.clamp(-1, nodes) + 1].transpose(0, 1)
+            # Every node sees the root, and the past like the root; what lies behind the nodes, none.
+            columns = functional.pad(~shape.ancestors.to(self.device), (0, 1), value=True)
+            unseen = columns[:, beyond.clamp(0, nodes)].transpose(0, 1)
         bias = torch.zeros(unseen.shape, dtype=self.dtype, device=self.device)
         bias = bias.masked_fill_(unseen, -torch.inf).repeat_interleave(self._kv_heads, dim=0)
         if nodes == 1:

@@ -60,11 +60,8 @@ class DecodeStep:
         self._hidden = torch.zeros((slots, backbone.hidden_size), dtype=backbone.dtype, device=device)
         self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
-        self._settings = SamplingSettings(
-            temperature=torch.zeros(slots, dtype=torch.float64, device=device),
-            top_k=torch.full((slots,), backbone.vocab_size, dtype=torch.int64, device=device),
-            top_p=torch.ones(slots, dtype=torch.float64, device=device),
-        )
+        zeros = torch.zeros(slots, dtype=torch.float64, device=device)
+        self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
 
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
@@ -79,25 +76,26 @@ class DecodeStep:
         return self._draw_first(where, scored)
 
     def _write_settings(self, where: Tensor, admissions: list[Admission]) -> None:
-        def column(values: list[int] | list[float], like: Tensor) -> Tensor:
-            return torch.tensor(values, dtype=like.dtype, device=like.device)
+        def column(values: list[int] | list[float], dtype: torch.dtype) -> Tensor:
+            return torch.tensor(values, dtype=dtype, device=where.device)
 
         options = [admission.options for admission in admissions]
-        off = self._backbone.vocab_size
-        settings = self._settings
-        settings.temperature[where] = column([one.temperature for one in options], settings.temperature)
-        settings.top_p[where] = column([one.top_p for one in options], settings.top_p)
-        settings.top_k[where] = column([min(one.top_k or off, off) for one in options], settings.top_k)
-        seeds = column([one.seed for one in admissions], self._keys)
-        self._keys[where] = stream_keys(seeds, column([one.segment for one in admissions], self._keys))
+        self._settings[where] = SamplingSettings.of(
+            column([one.temperature for one in options], torch.float64),
+            column([one.top_k for one in options], torch.int64),
+            column([one.top_p for one in options], torch.float64),
+        )
+        self._keys[where] = stream_keys(
+            column([one.seed for one in admissions], torch.int64),
+            column([one.segment for one in admissions], torch.int64),
+        )
 
     def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
         logits = scored.logits[:, 0]
         logits[:, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
-        settings = self._settings
-        chosen = SamplingSettings(settings.temperature[where], settings.top_k[where], settings.top_p[where])
         zeros = torch.zeros_like(where)
-        tokens = draw(logits, chosen, draw_keys(self._keys[where], zeros, Purpose.TOKEN))
+        keys = draw_keys(self._keys[where], zeros, Purpose.TOKEN)
+        tokens = draw(logits, self._settings[where], keys)
         self._roots[where] = tokens[:, None]
         self._positions[where] = zeros
         self._frames[where, 0] = tokens[:, None]
@@ -136,7 +134,7 @@ class DecodeStep:
             hidden=self._hidden[rows],
             frames=self._frames[rows],
             keys=self._keys[rows],
-            settings=self._settings.rows(rows),
+            settings=self._settings[rows],
         )
 
     def _remember(self, rows: slice, tokens: Tensor) -> None:
@@ -164,14 +162,11 @@ class DecodeStep:
         self._backbone.release(slot)
 
     def _states(self) -> tuple[Tensor, ...]:
-        settings = self._settings
         return (
             self._roots,
             self._positions,
             self._hidden,
             self._frames,
             self._keys,
-            settings.temperature,
-            settings.top_k,
-            settings.top_p,
+            *self._settings.columns,
         )

@@ -14,7 +14,11 @@ class EngineConfig:
         frames_per_s: the codec's frame rate.
         max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
+        max_prefill_rows: prompt rows prefilled between two steps (at least one prompt), so that those who
+            play do not wait for a crowd that arrives.
         max_windows_per_stream, max_windows: windows sent and not acknowledged, of one stream and of all.
+        max_windows_ahead: the bound over all streams for one that has more than `max_lead_s` in hand: the
+            vocoder works in order of arrival, and a first window should not find a long queue.
         first_chunk_limit_s: a newcomer's deadline after its arrival, at urgency 2 (1: twice, 3: half).
         max_lead_s: a stream with more acknowledged audio in hand than this is parked while others wait
             for their first window.
@@ -31,8 +35,10 @@ class EngineConfig:
     frames_per_s: float = 50.0
     max_step_rows: int = 0
     max_pending: int = 64
+    max_prefill_rows: int = 512
     max_windows_per_stream: int = 3
     max_windows: int = 64
+    max_windows_ahead: int = 4
     first_chunk_limit_s: float = 0.1
     max_lead_s: float = 1.0
     idle_timeout_s: float = 2.0

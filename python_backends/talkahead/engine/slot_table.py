@@ -33,6 +33,7 @@ class SlotTable:
         self.wake_at: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.ended: npt.NDArray[np.bool_] = np.zeros(num_slots, dtype=np.bool_)
         self.totals: npt.NDArray[np.int64] = np.zeros((num_slots, 3), dtype=np.int64)
+        self._lines = np.arange(num_slots)
         self._owners: list[Speech | None] = [None] * num_slots
 
     @property
@@ -90,10 +91,11 @@ class SlotTable:
 
     def add(self, rows: slice, drawn: Drawn) -> list[Speech]:
         """Append what a step drew; returns the owners that have something to do now."""
-        self.totals[rows] += (1, drawn.num_drafted, 0)
+        self.totals[rows, 0] += 1
         if drawn.tokens.shape[1] == 1:
-            self._add_column(rows, drawn.tokens[:, 0], np.True_)
+            self._add_one(rows, drawn.tokens[:, 0])
         else:
+            self.totals[rows, 1] += drawn.num_drafted
             self.totals[rows, 2] += drawn.counts - 1
             for column in range(int(drawn.counts.max())):
                 self._add_column(rows, drawn.tokens[:, column], column < drawn.counts)
@@ -103,9 +105,15 @@ class SlotTable:
         owners = (self._owners[rows.start + int(row)] for row in np.flatnonzero(due))
         return [owner for owner in owners if owner is not None]
 
-    def _add_column(
-        self, rows: slice, tokens: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_] | np.bool_
-    ) -> None:
+    def _add_one(self, rows: slice, tokens: npt.NDArray[np.int64]) -> None:
+        """One token per row; a row that runs goes on and has room. The end's token lies behind the count."""
+        counts = self.counts[rows]
+        is_end = tokens == self._eos
+        self.frames[rows][self._lines[: len(counts)], counts, 0] = tokens
+        counts += ~is_end
+        self.ended[rows] |= is_end
+
+    def _add_column(self, rows: slice, tokens: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> None:
         """One token per row, where there is one, the segment goes on, and its slot has room."""
         counts, ended = self.counts[rows], self.ended[rows]
         live = valid & ~ended & (counts < self.frames.shape[1])

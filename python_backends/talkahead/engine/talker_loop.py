@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -98,11 +99,7 @@ class TalkerLoop:
     def acknowledge(self, done: WindowDone) -> None:
         """The vocoder is done with a window, which may let others leave."""
         self._has_changed = True
-        now = self._clock()
-        self._ledger.acknowledge(done, now)
-        blocked = [stream for stream in self._ledger if stream.is_blocked]
-        for stream in sorted(blocked, key=lambda stream: stream.deadline):
-            self._cutter.advance(stream, now)
+        self._ledger.acknowledge(done, self._clock())
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         """End a stream, or all of a request id; returns how many."""
@@ -143,7 +140,7 @@ class TalkerLoop:
         now = self._clock()
         if self._has_changed or now >= self._review_at:
             self._has_changed = False
-            self._review_at = self._ledger.check(now)
+            self._review_at = min(self._ledger.check(now), self._cutter.unblock(now))
             self._admit(now)
             self._schedule(now)
             self._report()
@@ -219,11 +216,17 @@ class TalkerLoop:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
             waiting.sort(key=lambda speech: (speech.stream.is_newcomer, speech.stream.deadline))
             self._reclaim(len(waiting) - self._table.num_free)
-            chosen = waiting[: self._table.num_free]
+            chosen = self._within_budget(waiting[: self._table.num_free])
         else:
             chosen = self._next_segments(with_slot=False)[: min(self._table.num_free, 1)]
         if chosen:
             self._prefill(chosen, now)
+
+    def _within_budget(self, speeches: list[Speech]) -> list[Speech]:
+        """The first few, at least one, whose prompts may be prefilled before the next step."""
+        rows = accumulate(len(speech.request.prompt) for speech in speeches)
+        fitting = sum(total <= self._config.max_prefill_rows for total in rows)
+        return speeches[: max(fitting, 1)]
 
     def _next_segments(self, with_slot: bool) -> list[Speech]:
         """Segments after the ones being spoken, of streams that have begun; the first to run dry in front."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from talkahead.audio.windows import Cut
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
@@ -49,7 +51,7 @@ class WindowCutter:
             cut = stream.plan.cut(
                 speech.start, stream.chunk, frames, ended=self._has_ended(slot) or frames == cap
             )
-            stream.is_blocked = cut is not None and not self._may_send(stream)
+            stream.is_blocked = cut is not None and not self._may_send(stream, now)
             if cut is None:
                 self._table.wake_at[slot] = min(stream.plan.frames_needed(speech.start, stream.chunk), cap)
                 return
@@ -62,11 +64,19 @@ class WindowCutter:
     def _has_ended(self, slot: int) -> bool:
         return bool(self._table.ended[slot])
 
-    def _may_send(self, stream: Stream) -> bool:
-        return (
-            len(stream.in_flight) < self._config.max_windows_per_stream
-            and self._ledger.num_in_flight < self._config.max_windows
-        )
+    def _may_send(self, stream: Stream, now: float) -> bool:
+        config = self._config
+        is_ahead = not stream.is_newcomer and stream.deadline - now > config.max_lead_s
+        bound = config.max_windows_ahead if is_ahead else config.max_windows
+        return len(stream.in_flight) < config.max_windows_per_stream and self._ledger.num_in_flight < bound
+
+    def unblock(self, now: float) -> float:
+        """Send what was held back and may leave now; returns when one held back is no longer far ahead."""
+        blocked = [stream for stream in self._ledger if stream.is_blocked]
+        for stream in sorted(blocked, key=lambda stream: stream.deadline):
+            self.advance(stream, now)
+        waits = (stream.deadline - self._config.max_lead_s for stream in blocked if stream.is_blocked)
+        return min((at for at in waits if at > now), default=math.inf)
 
     def _cap(self, stream: Stream, speech: Speech) -> int:
         """Frames that this segment may have: what its slot holds, and what max_seconds leaves."""

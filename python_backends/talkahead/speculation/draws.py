@@ -55,6 +55,9 @@ def uniforms(keys: Tensor, indices: Tensor) -> Tensor:
     return (_shift(bits, 11).to(torch.float64) + 0.5) * _UNIT
 
 
-def gumbels(keys: Tensor, indices: Tensor) -> Tensor:
-    """Standard Gumbel noise, float64: argmax(log p + noise) is a draw from p."""
-    return -torch.log(-torch.log(uniforms(keys, indices)))
+def exponentials(keys: Tensor, indices: Tensor) -> Tensor:
+    """Exponential waiting times, float64: argmax(p / times) is a draw from p.
+
+    Draft and target share them, so that a good draft often draws what the target does (Gumbel coupling).
+    """
+    return -torch.log(uniforms(keys, indices))

@@ -6,11 +6,12 @@ Shapes: R rows of logits, V vocabulary, K candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from talkahead.speculation.draws import gumbels
+from talkahead.speculation.draws import exponentials
 
 NARROW = 128
 """Candidates looked at first: a nucleus is rarely wider, and a top-k costs a tenth of a sort."""
@@ -21,27 +22,40 @@ class SamplingSettings:
     """Settings per row, [R] each.
 
     Args:
-        temperature: float64; 0 takes the most likely token.
+        sharpness: float64, 1 / temperature; 1 for a row that takes the most likely token.
+        is_sampled: bool, the temperature is above 0.
         top_k: int64; the vocabulary's size turns it off.
         top_p: float64 in (0, 1]; 1 turns it off.
     """
 
-    temperature: Tensor
+    sharpness: Tensor
+    is_sampled: Tensor
     top_k: Tensor
     top_p: Tensor
 
-    def rows(self, rows: slice) -> SamplingSettings:
-        return SamplingSettings(self.temperature[rows], self.top_k[rows], self.top_p[rows])
+    @classmethod
+    def of(cls, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Self:
+        """From float64 temperatures (0: the most likely token), int64 top_k (0: off) and float64 top_p."""
+        is_sampled = temperature > 0
+        sharpness = 1.0 / torch.where(is_sampled, temperature, 1.0)
+        return cls(sharpness, is_sampled, torch.where(top_k > 0, top_k, torch.iinfo(torch.int64).max), top_p)
+
+    def __getitem__(self, rows: slice | Tensor) -> SamplingSettings:
+        return SamplingSettings(
+            self.sharpness[rows], self.is_sampled[rows], self.top_k[rows], self.top_p[rows]
+        )
+
+    def __setitem__(self, rows: slice | Tensor, values: SamplingSettings) -> None:
+        for mine, theirs in zip(self.columns, values.columns, strict=True):
+            mine[rows] = theirs
+
+    @property
+    def columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.sharpness, self.is_sampled, self.top_k, self.top_p
 
     def repeat(self, times: int) -> SamplingSettings:
         """Each row `times` times in a row: the settings of a tree's nodes."""
-        if times == 1:
-            return self
-        return SamplingSettings(
-            self.temperature.repeat_interleave(times),
-            self.top_k.repeat_interleave(times),
-            self.top_p.repeat_interleave(times),
-        )
+        return SamplingSettings(*(column.repeat_interleave(times) for column in self.columns))
 
 
 @dataclass(frozen=True)
@@ -50,11 +64,11 @@ class Candidates:
 
     Args:
         tokens: int64 [R, K].
-        log_probs: float64 [R, K], -inf outside the support; up to a constant per row, which changes no draw.
+        weights: float64 [R, K], probabilities up to a factor per row; 0 outside the support.
     """
 
     tokens: Tensor
-    log_probs: Tensor
+    weights: Tensor
 
 
 def candidates(logits: Tensor, settings: SamplingSettings, width: int = NARROW) -> Candidates:
@@ -64,27 +78,42 @@ def candidates(logits: Tensor, settings: SamplingSettings, width: int = NARROW) 
     """
     vocabulary = int(logits.shape[-1])
     width = min(width, vocabulary)
-    sampled = settings.temperature > 0
-    temperature = torch.where(sampled, settings.temperature, 1.0)[:, None]
-    top_k = settings.top_k[:, None]
+    sharpness = settings.sharpness[:, None]
     top, tokens = torch.topk(logits, width)
-    within = torch.arange(width, device=logits.device) < top_k
-    scaled = (top.to(torch.float64) / temperature).masked_fill(~within, -torch.inf)
-    whole = torch.logsumexp(logits / temperature.to(logits.dtype), dim=-1, keepdim=True)
-    limited = torch.logsumexp(scaled, dim=-1, keepdim=True)
-    probs = torch.exp(scaled - torch.where(top_k > width, whole.to(torch.float64), limited))
-    kept = within & (torch.cumsum(probs, dim=-1) - probs < settings.top_p[:, None])
-    if width < vocabulary:
-        reaches_beyond = (settings.top_k > width) & (kept[:, -1] | (settings.top_k < vocabulary))
-        if bool((sampled & reaches_beyond).any()):
-            return candidates(logits, settings, vocabulary)
-    return Candidates(tokens, scaled.masked_fill(~kept, -torch.inf))
+    scaled = top.to(torch.float64) * sharpness
+    total = torch.logsumexp(logits * sharpness.to(logits.dtype), dim=-1, keepdim=True)
+    weights = torch.exp(scaled - total)
+    has_top_k = bool((settings.top_k < vocabulary).any())
+    if has_top_k:
+        weights = _limited(weights, settings.top_k[:, None], vocabulary)
+    kept = torch.cumsum(weights, dim=-1) - weights < settings.top_p[:, None]
+    weights = weights * kept
+    if width < vocabulary and bool((_reaches_beyond(weights, settings, vocabulary)).any()):
+        return candidates(logits, settings, vocabulary)
+    return Candidates(tokens, weights)
+
+
+def _limited(weights: Tensor, top_k: Tensor, vocabulary: int) -> Tensor:
+    """Rows with a top-k: nothing beyond it, and weights that sum to 1 again: top-p is a share of that."""
+    rank = torch.arange(weights.shape[-1], device=weights.device)
+    within = torch.where(rank < top_k, weights, 0.0)
+    return torch.where(top_k < vocabulary, within / within.sum(dim=-1, keepdim=True), weights)
+
+
+def _reaches_beyond(weights: Tensor, settings: SamplingSettings, vocabulary: int) -> Tensor:
+    """bool [R]: the row's support may go on behind the tokens at hand."""
+    cut_short = (settings.top_k > weights.shape[-1]) & (settings.top_k < vocabulary)
+    is_open = (weights[:, -1] > 0) & (settings.top_k > weights.shape[-1])
+    return settings.is_sampled & (cut_short | is_open)
 
 
 def draw(logits: Tensor, settings: SamplingSettings, keys: Tensor) -> Tensor:
-    """One token per row, int64 [R]; `keys` int64 [R] from `draw_keys`. The noise belongs to (key, token)."""
+    """One token per row, int64 [R]; `keys` int64 [R] from `draw_keys`. The noise belongs to (key, token).
+
+    Each token waits for an exponential time over its weight, and the first one is drawn: the Gumbel-max trick
+    without its outer logarithm.
+    """
     support = candidates(logits, settings)
-    noise = gumbels(keys[:, None], support.tokens)
-    noise = torch.where(settings.temperature[:, None] > 0, noise, 0.0)
-    best = torch.argmax(support.log_probs + noise, dim=-1, keepdim=True)
-    return support.tokens.gather(1, best).squeeze(1)
+    waits = torch.where(settings.is_sampled[:, None], exponentials(keys[:, None], support.tokens), 1.0)
+    first = torch.argmax(support.weights / waits, dim=-1, keepdim=True)
+    return support.tokens.gather(1, first).squeeze(1)

@@ -72,3 +72,10 @@ def test_nothing_is_cut_before_its_frames_exist() -> None:
     assert plan.cut(0, 0, frames=4, ended=False) is None  # the fifth frame proves that this is not the end
     assert plan.cut(0, 0, frames=4, ended=True) == Cut(0, 0, 4, 4, is_last=True)
     assert plan.cut(0, 0, frames=5, ended=False) == Cut(0, 0, 4, 4, is_last=False)
+
+
+def test_a_known_end_leaves_no_crumbs() -> None:
+    """What was held back joins the last window instead of becoming one of its own."""
+    plan = WindowPlan(context=20, lookahead=2, first_chunk_frames=4, chunk_frames=8)
+    assert plan.cut(0, 0, frames=6, ended=False) == Cut(0, 0, 4, 6, is_last=False)
+    assert plan.cut(0, 0, frames=6, ended=True) == Cut(0, 0, 6, 6, is_last=True)

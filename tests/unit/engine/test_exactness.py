@@ -18,7 +18,7 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import NoTelemetry
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.talker_loop import TalkerLoop
-from talkahead.speculation.contracts import Context, Drafter
+from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree, TreeShape
@@ -69,7 +69,12 @@ class Stage:
     """A loop over a real decoder, with a vocoder that answers what it is asked to."""
 
     def __init__(
-        self, llama: Llama, num_slots: int, config: EngineConfig, drafter: Drafter | None = None
+        self,
+        llama: Llama,
+        num_slots: int,
+        config: EngineConfig,
+        drafter: Drafter | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         state = llama.state_dict()
         backbone = SlotDecoder(
@@ -80,7 +85,7 @@ class Stage:
             max_nodes=9,
             dtype=torch.float64,
         )
-        step = DecodeStep(backbone, drafter or NullDrafter(), MatchVerifier())
+        step = DecodeStep(backbone, drafter or NullDrafter(), verifier or MatchVerifier())
         self.now = 0.0
         self.outlets: dict[int, list[Outlet]] = {}
         self._num_answered: dict[int, int] = {}
@@ -147,7 +152,8 @@ def test_tokens_do_not_depend_on_company(llama: Llama, temperature: float) -> No
 def in_disorder(llama: Llama, utterances: list[Utterance], seed: int) -> list[list[list[int]]]:
     """Few slots, fewer rows a step, streams that join, leave half-way and are parked at random."""
     chance = random.Random(seed)
-    config = replace(CONFIG, max_step_rows=3, max_lead_s=0.05, max_pending=99)
+    patient = replace(CONFIG, idle_timeout_s=1e6, vanished_after=10**6)  # this vocoder answers as it likes
+    config = replace(patient, max_step_rows=3, max_lead_s=0.05, max_pending=99)
     stage = Stage(llama, 5, config)
     for utterance in chance.sample(utterances, len(utterances)):
         stage.submit(utterance)
@@ -158,7 +164,6 @@ def in_disorder(llama: Llama, utterances: list[Utterance], seed: int) -> list[li
             if stage.loop.turn() > 0.0 or chance.random() < 0.3:
                 stage.answer(chance.choice(list(stage.outlets)))
         stage.loop.cancel(guest.stream, None)
-        del stage.outlets[guest.stream]
     stage.finish()
     return [stage.tokens(utterance.stream) for utterance in utterances]
 
@@ -173,6 +178,42 @@ class GuessingDrafter(NullDrafter):
     def propose(self, context: Context) -> TokenTree:
         guesses = torch.randint(VOCABULARY, (len(context.roots), 8, 1), generator=self.generator)
         return TokenTree(torch.cat([context.roots[:, None], guesses], dim=1), self.shape)
+
+
+class RememberingVerifier(MatchVerifier):
+    """Looks back: what it is shown must be what was accepted so far."""
+
+    history_frames = POSITIONS
+
+    def __init__(self) -> None:
+        self.spoken: dict[int, list[int]] = {}
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        accepted = super().accept(tree, scored, context)
+        for row, (key, position) in enumerate(
+            zip(context.keys.tolist(), context.positions.tolist(), strict=True)
+        ):
+            spoken = self.spoken.setdefault(key, context.roots[row].tolist())
+            assert context.frames[row, : position + 1, 0].tolist() == spoken
+            spoken += tree.tokens[row, accepted.path[row, 1 : int(accepted.counts[row])], 0].tolist()
+            spoken += accepted.next_roots[row].tolist()
+        return accepted
+
+
+@pytest.mark.parametrize("drafter", [None, "guessing"])
+def test_verifiers_see_the_history(llama: Llama, drafter: str | None) -> None:
+    verifier = RememberingVerifier()
+    stage = Stage(
+        llama,
+        4,
+        replace(CONFIG, max_step_rows=3, max_lead_s=0.05),
+        GuessingDrafter() if drafter else None,
+        verifier,
+    )
+    for utterance in make_utterances(0.9)[:6]:
+        stage.submit(utterance)
+    stage.finish()
+    assert len(verifier.spoken) == 6 * SEGMENTS
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9], ids=["greedy", "sampled"])

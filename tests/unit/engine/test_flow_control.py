@@ -40,6 +40,27 @@ def test_windows_of_all_streams_together_are_bounded() -> None:
     rig.assert_empty()
 
 
+def test_streams_far_ahead_leave_the_vocoder_free_for_first_windows() -> None:
+    config = replace(CONFIG, max_lead_s=0.3, max_windows_ahead=2)
+    rig = Rig(config=config)
+    playing = [rig.submit(stream, 90, chunk_frames=8) for stream in (1, 2)]
+    while min(len(outlet.windows) for outlet in playing) < 6:
+        rig.run()
+        rig.answer()
+    rig.run()
+    assert rig.loop.num_windows_in_flight == 2
+    newcomer = rig.submit(3, 90)
+    wait_s = rig.run()
+    assert len(newcomer.windows) == CONFIG.max_windows_per_stream
+    assert rig.loop.num_windows_in_flight == 2 + CONFIG.max_windows_per_stream
+    sent = sum(len(outlet.windows) for outlet in playing)
+    rig.now += wait_s  # nothing is acknowledged, but the play-out goes on: no longer far ahead
+    rig.run()
+    assert sum(len(outlet.windows) for outlet in playing) > sent
+    rig.finish()
+    assert [outlet.tokens for outlet in (*playing, newcomer)] == [script(stream, 90) for stream in (1, 2, 3)]
+
+
 def test_without_an_address_nothing_is_awaited() -> None:
     rig = Rig(address=0)
     outlet = rig.submit(3, 90)

@@ -73,6 +73,20 @@ def test_a_playing_stream_gets_a_slot_before_newcomers() -> None:
     assert order.index(second) < order.index(newcomer)
 
 
+def test_a_crowd_is_prefilled_in_parts_with_steps_between() -> None:
+    rig = Rig(config=replace(CONFIG, max_prefill_rows=7))
+    playing = rig.submit(1, 90)
+    rig.run(3)
+    crowd = [rig.submit(stream, 30) for stream in range(2, 7)]
+    steps = len(rig.backbone.steps)
+    rig.run(3)
+    assert rig.backbone.prefills == [1, 2, 2, 1]  # prompts of three rows
+    assert len(rig.backbone.steps) == steps + 3
+    rig.finish()
+    assert [outlet.tokens for outlet in crowd] == [script(stream, 30) for stream in range(2, 7)]
+    assert playing.tokens == script(1, 90)
+
+
 def test_a_step_budget_is_kept_and_everyone_is_served() -> None:
     rig = Rig(config=replace(CONFIG, max_step_rows=2))
     outlets = [rig.submit(stream, 30) for stream in range(6)]

@@ -7,7 +7,7 @@ true source would exceed once in a million (false-alarm rate 1e-6 per bound).
 from __future__ import annotations
 
 import torch
-from talkahead.speculation.draws import Purpose, draw_keys, gumbels, stream_keys, uniforms
+from talkahead.speculation.draws import Purpose, draw_keys, exponentials, stream_keys, uniforms
 
 CHI_SQUARE_63_AT_1E6 = 131.4
 CHI_SQUARE_255_AT_1E6 = 377.1
@@ -27,13 +27,13 @@ def test_a_draw_is_the_same_alone_and_in_a_batch() -> None:
     seeds, segments = torch.arange(40) * 977, torch.arange(40) % 3
     positions, indices = torch.arange(40) * 5, torch.arange(1601)
     keys = draw_keys(stream_keys(seeds, segments), positions, Purpose.TOKEN)
-    together = gumbels(keys[:, None], indices)
+    together = exponentials(keys[:, None], indices)
     for row in (0, 17, 39):
         only = slice(row, row + 1)
         alone = draw_keys(stream_keys(seeds[only], segments[only]), positions[only], Purpose.TOKEN)
-        assert torch.equal(gumbels(alone[:, None], indices)[0], together[row])
+        assert torch.equal(exponentials(alone[:, None], indices)[0], together[row])
         few = torch.tensor([3, 1600])
-        assert torch.equal(gumbels(alone[:, None], few)[0], together[row, few])
+        assert torch.equal(exponentials(alone[:, None], few)[0], together[row, few])
 
 
 def test_draws_stay_what_they_are() -> None:

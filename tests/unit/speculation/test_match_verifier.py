@@ -39,9 +39,9 @@ def speak(shape: TreeShape, temperature: float, keys: Tensor) -> list[list[int]]
     verifier = MatchVerifier()
     roots = torch.zeros((ROWS, 1), dtype=torch.int64)
     positions = torch.zeros(ROWS, dtype=torch.int64)
-    settings = SamplingSettings(
+    settings = SamplingSettings.of(
         torch.full((ROWS,), temperature, dtype=torch.float64),
-        torch.full((ROWS,), STATES),
+        torch.full((ROWS,), 0),
         torch.full((ROWS,), 0.95, dtype=torch.float64),
     )
     spoken: list[list[int]] = [[0] for _ in range(ROWS)]

@@ -18,9 +18,9 @@ CHI_SQUARE_15_AT_1E6 = 56.5
 
 def settings_of(*rows: tuple[float, int, float]) -> SamplingSettings:
     temperature, top_k, top_p = zip(*rows, strict=True)
-    return SamplingSettings(
+    return SamplingSettings.of(
         torch.tensor(temperature, dtype=torch.float64),
-        torch.tensor([k or VOCABULARY for k in top_k]),
+        torch.tensor(top_k),
         torch.tensor(top_p, dtype=torch.float64),
     )
 
@@ -33,8 +33,8 @@ def keys_of(seeds: Tensor) -> Tensor:
 def dense(logits: Tensor, chosen: SamplingSettings, width: int) -> Tensor:
     """Probabilities [R, V] of what `candidates` leaves."""
     support = candidates(logits, chosen, width)
-    scattered = torch.full(logits.shape, -torch.inf, dtype=torch.float64)
-    return torch.softmax(scattered.scatter(1, support.tokens, support.log_probs), dim=-1)
+    weights = torch.zeros(logits.shape, dtype=torch.float64).scatter(1, support.tokens, support.weights)
+    return weights / weights.sum(dim=-1, keepdim=True)
 
 
 def warped(logits: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
@@ -91,9 +91,9 @@ def test_draws_follow_the_distribution() -> None:
     torch.manual_seed(0)
     count = 60_000
     logits = torch.randn(1, 16, dtype=torch.float64)
-    chosen = SamplingSettings(
+    chosen = SamplingSettings.of(
         torch.full((count,), 0.8, dtype=torch.float64),
-        torch.full((count,), 16),
+        torch.full((count,), 0),
         torch.full((count,), 0.9, dtype=torch.float64),
     )
     keys = draw_keys(stream_keys(torch.tensor([9]), torch.tensor([0])), torch.arange(count), Purpose.TOKEN)

@@ -15,7 +15,7 @@ from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 
 class Backbone(Protocol):
-    """Scores trees; `SlotDecoder` is the one that serves, tests use one with known probabilities."""
+    """Scores trees: `NativeDecoder` or `SlotDecoder` when serving; tests use one with known probabilities."""
 
     @property
     def num_slots(self) -> int: ...

@@ -67,9 +67,11 @@ def _cache_folders() -> Iterator[Path]:
     """Folders of this user alone: what lies there is executed."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
+        if not folder.is_absolute():  # the specification says so, and a user without a home has none
+            continue
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.stat()
+            found = folder.lstat()
         except OSError:
             continue
         if found.st_uid == os.getuid() and not found.st_mode & 0o022:

@@ -37,6 +37,8 @@ def put(
     assert isinstance(network, Codec | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
     artifacts = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
+    for path in artifacts:
+        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
     files = {path.name: sha256(path) for path in artifacts if path.name != NAME}
     Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)
 

@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def server() -> Iterator[Served]:
     """One server for all tests that leave it running."""
     # Clients that vanish stay in Triton's count (up to 26.03), so the end is not worth a long wait.
-    with served(["--exit-timeout", "1"]) as running:
+    with served("--exit-timeout", "1") as running:
         yield running
 
 

@@ -18,8 +18,8 @@ HOP = 320
 """Samples of one frame."""
 
 SAME_FRAMES = 1e-5
-"""Bound on the difference, in full scale, between two decodings of the same frames (seen: 7e-8, by the shape of the
-batch). Other frames differ by a thousand times more."""
+"""Bound on the difference, in full scale, between two decodings of the same frames (seen: 7e-8, by the shape
+of the batch). Other frames differ by a thousand times more."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Utterance:
         return self.last.stats
 
     def check(self) -> Utterance:
-        """Raises AssertionError unless it is one stream, in order, ended once, with all the audio it claims."""
+        """Fails unless it is one stream, in order, ended once, with all the audio that it claims."""
         assert [chunk.index for chunk in self.chunks] == list(range(len(self.chunks)))
         assert [chunk.is_last for chunk in self.chunks] == [False] * (len(self.chunks) - 1) + [True]
         assert all(len(chunk.audio) for chunk in self.chunks)

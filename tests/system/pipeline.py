@@ -1,53 +1,55 @@
-"""The models of the server one by one, without the ensemble: what a stream's frames are before they are sound."""
+"""The server's models one by one, without the ensemble: what a stream's frames are before they are sound."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from raw import RawStream, add_parameters, infer, model_request, strings, tensors_of
+from raw import RawStream, Tensors, add_parameters, infer, model_request, strings, tensors_of
 from served import Served
-from talkahead_client.protocol import ParameterValue
-
 from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone, rendezvous_folder
 from talkahead.types import SegmentHeader, WindowHeader
+from talkahead_client.protocol import ParameterValue
 
-Tensors = dict[str, np.ndarray[Any, Any]]
 Frames = npt.NDArray[np.int64]
 
 
 def frames_of(server: Served, text: str, **parameters: ParameterValue) -> list[Frames]:
-    """The codes [T] of each segment of a text, from `frontend`, `encoder` and `talker` called one after another."""
+    """The codes [T] of each segment of a text: `frontend`, `encoder` and `talker`, called in turn."""
     prompts = [_prompt(server, symbols) for symbols in _symbols(server, text, parameters)]
+    windows = _windows(server, prompts, parameters)
     return [
-        np.concatenate([codes for _, codes in windows])
-        for _, windows in itertools.groupby(_windows(server, prompts, parameters), key=lambda window: window[0])
+        np.concatenate([codes for _, codes in segment])
+        for _, segment in itertools.groupby(windows, key=lambda window: window[0])
     ]
 
 
 def _symbols(server: Served, text: str, parameters: Mapping[str, ParameterValue]) -> list[Tensors]:
-    request = model_request("frontend", TEXT=strings(text))
+    request = model_request("frontend", {"TEXT": strings(text)})
     add_parameters(request, parameters)
     with RawStream(server.grpc, request) as stream:
         return [tensors_of(response) for response in stream if response.outputs]
 
 
 def _prompt(server: Served, symbols: Tensors) -> Tensors:
-    request = model_request("encoder", **{name: values[None] for name, values in symbols.items()})
-    return tensors_of(infer(server.grpc, request))
+    return tensors_of(infer(server.grpc, model_request("encoder", in_batch(symbols))))
+
+
+def in_batch(tensors: Tensors) -> Tensors:
+    """With the batch dimension that a request has."""
+    return {name: values[None] for name, values in tensors.items()}
 
 
 def _windows(
     server: Served, prompts: list[Tensors], parameters: Mapping[str, ParameterValue]
 ) -> Iterator[tuple[str, Frames]]:
-    """The segment (as request id) and the new codes of every window; acknowledges it, as the vocoder would."""
+    """The segment (as request id) and new codes of each window, which is acknowledged as by the vocoder."""
     requests = []
     for prompt in prompts:
         header = SegmentHeader.from_array(prompt["SEGMENT"])
-        request = model_request("talker", str(header.segment), **{name: v[None] for name, v in prompt.items()})
+        request = model_request("talker", in_batch(prompt), request_id=str(header.segment))
         add_parameters(request, parameters)
         requests.append(request)
     vocoder = AcknowledgementSender(rendezvous_folder(server.server_pid))

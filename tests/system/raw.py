@@ -13,23 +13,24 @@ from talkahead_client import protocol, wire
 from talkahead_client.protocol import ParameterValue
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+Tensor = np.ndarray[Any, Any]
+Tensors = dict[str, Tensor]
+
 _DEADLINE_S = 60.0
 _DATATYPES = {"int32": "INT32", "int64": "INT64", "float32": "FP32", "object": "BYTES"}
 
 
 def speech_request(
     text: str | bytes | None,
+    tensors: Mapping[str, Tensor] | None = None,
     *,
     request_id: str = "",
     parameters: Mapping[str, ParameterValue] | None = None,
     is_final_wanted: bool = True,
-    **tensors: np.ndarray[Any, Any],
 ) -> service_pb2.ModelInferRequest:
     """A request to the ensemble; further tensors go with the shape and type that they have."""
-    request = service_pb2.ModelInferRequest(model_name=protocol.SPEECH_MODEL, id=request_id)
     given = {"TEXT": strings(text)} if text is not None else {}
-    for name, values in {**given, **tensors}.items():
-        add_tensor(request, name, values)
+    request = model_request(protocol.SPEECH_MODEL, {**given, **(tensors or {})}, request_id=request_id)
     if is_final_wanted:
         request.parameters["triton_enable_empty_final_response"].bool_param = True
     add_parameters(request, parameters or {})
@@ -43,20 +44,22 @@ def add_parameters(
         wire._set_parameter(request, name, value)
 
 
-def model_request(model: str, request_id: str = "", **tensors: np.ndarray[Any, Any]) -> service_pb2.ModelInferRequest:
+def model_request(
+    model: str, tensors: Mapping[str, Tensor], *, request_id: str = ""
+) -> service_pb2.ModelInferRequest:
     request = service_pb2.ModelInferRequest(model_name=model, id=request_id)
     for name, values in tensors.items():
         add_tensor(request, name, values)
     return request
 
 
-def strings(*values: str | bytes, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+def strings(*values: str | bytes, shape: tuple[int, ...] | None = None) -> Tensor:
     """A STRING tensor, [1, n] unless told otherwise."""
     encoded = [value.encode() if isinstance(value, str) else value for value in values]
     return np.array(encoded, np.object_).reshape(shape or (1, len(values)))
 
 
-def add_tensor(request: service_pb2.ModelInferRequest, name: str, values: np.ndarray[Any, Any]) -> None:
+def add_tensor(request: service_pb2.ModelInferRequest, name: str, values: Tensor) -> None:
     request.inputs.add(name=name, datatype=_DATATYPES[values.dtype.name], shape=values.shape)
     if values.dtype == np.object_:
         items = (bytes(item) for item in values.reshape(-1))
@@ -65,7 +68,7 @@ def add_tensor(request: service_pb2.ModelInferRequest, name: str, values: np.nda
         request.raw_input_contents.append(values.tobytes())
 
 
-def tensors_of(response: service_pb2.ModelInferResponse) -> dict[str, np.ndarray[Any, Any]]:
+def tensors_of(response: service_pb2.ModelInferResponse) -> Tensors:
     """Outputs by name, in their shapes without the batch dimension."""
     flat = wire.read_tensors(response)
     return {output.name: flat[output.name].reshape(list(output.shape)[1:]) for output in response.outputs}

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -25,7 +26,7 @@ EXIT_LIMIT_S = 60.0
 class Served:
     """The command, started at once; `with` stops it at the end, however the test went."""
 
-    def __init__(self, *options: str | Path) -> None:
+    def __init__(self, *options: str | int | Path) -> None:
         command = [sys.executable, "-m", "talkahead", "serve", *map(str, options)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._lines: list[str] = []
@@ -111,6 +112,16 @@ class Served:
     def kill_model(self, model: str) -> None:
         os.kill(self.model_pids()[model], signal.SIGKILL)
 
+    @contextmanager
+    def paused(self, model: str) -> Iterator[None]:
+        """A model that does nothing for a while."""
+        pid = self.model_pids()[model]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory of the server and its models."""
         pids = {"tritonserver": self.server_pid, **self.model_pids()}
@@ -149,7 +160,7 @@ class Served:
             self._changed.notify_all()
 
 
-def served(options: Sequence[str | Path] = ()) -> Served:
+def served(*options: str | int | Path) -> Served:
     """A server that is ready."""
     server = Served(*options)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hearing import SAME_FRAMES, Neighbour, Utterance, difference, hear, speak
-from raw import RawStream, refusal, speech_request, strings, tensors_of
+from raw import RawStream, Tensor, refusal, speech_request, strings, tensors_of
 from served import Served
 from talkahead_client import Client, InvalidRequest
 from talkahead_client.protocol import ParameterValue
@@ -20,8 +20,8 @@ from waiting import eventually
 
 HELLO = "Hello there."
 NEIGHBOUR: dict[str, Any] = {
-    "text": "A warm wind blew across the harbour as the last boats came home. The museum is closed on Mondays, "
-    "but the garden stays open all week.",
+    "text": "A warm wind blew across the harbour as the last boats came home. "
+    "The museum is closed on Mondays, but the garden stays open all week.",
     "seed": 11,
     "max_seconds": 3.0,
 }
@@ -43,14 +43,15 @@ def bad_parameter(name: str, value: ParameterValue, *says: str) -> Bad:
     return Bad(speech_request(HELLO, parameters={name: value}), (name, str(value), *says))
 
 
-def bad_tensor(*says: str, text: str | None = HELLO, **tensors: np.ndarray[Any, Any]) -> Bad:
-    return Bad(speech_request(text, **tensors), says)
+def bad_tensor(*says: str, text: str | None = HELLO, **tensors: Tensor) -> Bad:
+    return Bad(speech_request(text, tensors), says)
 
 
 SILENCE = np.zeros((1, 16_000), np.float32)
 
 BAD: dict[str, Bad] = {
     "no text": bad_tensor("TEXT", "missing", text=None),
+    "a voice without text": bad_tensor("TEXT", text=None, VOICE=strings("slt")),
     "empty text": bad_text("", "''", "1 to 20,000 characters"),
     "blank text": bad_text(" \t\n\u3000", "' \\t\\n", "allowed: "),
     "20,001 characters": bad_text("word " * 4000 + "w", "word word", "1 to 20,000 characters"),
@@ -69,7 +70,7 @@ BAD: dict[str, Bad] = {
     "text of numbers": bad_tensor("'TEXT'", "INT32", "BYTES", text=None, TEXT=np.ones((1, 1), np.int32)),
     "voice of numbers": bad_tensor("'VOICE'", "FP32", "BYTES", VOICE=np.ones((1, 1), np.float32)),
     "two texts": bad_tensor("'TEXT'", "[-1,1]", "[1,2]", text=None, TEXT=strings("a", "b")),
-    "a batch of texts": bad_tensor("batch-size must be <= 1", text=None, TEXT=strings("a", "b", shape=(2, 1))),
+    "a batch of texts": bad_tensor("batch-size", "<= 1", text=None, TEXT=strings("a", "b", shape=(2, 1))),
     "no batch dimension": bad_tensor("'TEXT'", "[-1,1]", "[1]", text=None, TEXT=strings("a", shape=(1,))),
     "text of no string": bad_tensor("'TEXT'", "[-1,1]", "[1,0]", text=None, TEXT=strings()),
     "unknown tensor": bad_tensor("'SPEED'", "unexpected", SPEED=np.ones((1, 1), np.float32)),
@@ -123,7 +124,7 @@ def neighbour(client: Client, alone: Utterance) -> Neighbour:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_refusal_names_field_value_and_what_is_allowed(name: str, server: Served, neighbour: Neighbour) -> None:
+def test_refusal_says_what_is_allowed(name: str, server: Served, neighbour: Neighbour) -> None:
     bad = BAD[name]
     text = refusal(server.grpc, bad.request)
     refused_s = time.perf_counter()

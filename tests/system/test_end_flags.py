@@ -1,4 +1,4 @@
-"""How a stream ends on the wire: with an empty final response where one was asked for, and both ways at clients."""
+"""How a stream ends on the wire, and that clients understand either way of saying so."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_nvidias_own_client_streams_speech(is_final_wanted: bool, server: Served
         client.async_stream_infer(
             "tts", [text], parameters=OPTIONS, enable_empty_final_response=is_final_wanted
         )
-        chunks = []
+        chunks: list[tritonclient.grpc.InferResult] = []
         while not chunks or not chunks[-1].as_numpy("IS_LAST").item():
             result, error = results.get(timeout=30)
             assert error is None, error

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from statistics import median
 
 import pytest
 from hearing import hear
-from talkahead_client import Client, StopReason
-from texts import SENTENCES
-
 from talkahead.text import TextFrontend
+from talkahead_client import Client, StopReason
+from texts import SENTENCES, prose
 
 ROUNDS = 5
 GENEROUS_RATIO = 2.0
 GENEROUS_S = 0.1
 """A first chunk is late only beyond both of these, so that a busy machine fails nobody."""
-
-
-def prose(characters: int) -> str:
-    """Sentences up to a length, the last one cut off at a word and closed."""
-    text = ""
-    for sentence in itertools.cycle(SENTENCES):
-        text += sentence + " "
-        if len(text) > characters:
-            cut = text[: characters - 1].rstrip()
-            return cut + "." * (characters - len(cut))
-    raise AssertionError
 
 
 LONG = prose(5_000)
@@ -60,7 +47,7 @@ def test_five_thousand_characters_are_spoken_to_the_end(client: Client) -> None:
 def test_long_text_begins_as_soon_as_its_first_segment_alone(client: Client, first_segment: str) -> None:
     times = [(first_chunk_s(client, LONG), first_chunk_s(client, first_segment)) for _ in range(ROUNDS)]
     long_s, short_s = (median(column) for column in zip(*times, strict=True))
-    print(f"first chunk of 5,000 characters {1e3 * long_s:.0f} ms, of their first segment {1e3 * short_s:.0f} ms")
+    print(f"first chunk: {1e3 * long_s:.0f} ms of a long text, {1e3 * short_s:.0f} ms of its first segment")
     assert long_s < GENEROUS_RATIO * short_s + GENEROUS_S
 
 
@@ -68,7 +55,7 @@ def test_long_text_does_not_hold_up_a_short_one(client: Client) -> None:
     """While thousands of characters are on their way through the models, somebody else begins to speak."""
     alone_s = median(first_chunk_s(client, SENTENCES[0]) for _ in range(ROUNDS))
     beside_s = max(_beside(client, prose(20_000)))
-    print(f"first chunk alone {1e3 * alone_s:.0f} ms, beside 20,000 characters at most {1e3 * beside_s:.0f} ms")
+    print(f"first chunk: {1e3 * alone_s:.0f} ms alone, {1e3 * beside_s:.0f} ms at most beside a long text")
     assert beside_s < 2 * GENEROUS_RATIO * alone_s + 2 * GENEROUS_S
 
 

@@ -59,7 +59,7 @@ def test_raw_responses_of_sixteen_streams_are_dense_and_end_once(
     """What the client would hide: empty chunks, a second last flag, a response after the end."""
     streams = [RawStream(server.grpc, _raw(request)) for request in requests]
     with ThreadPoolExecutor(STREAMS) as pool:
-        everything = list(pool.map(list, streams))
+        everything = list(pool.map(lambda stream: list(stream), streams))
     for stream, responses, own in zip(streams, everything, alone, strict=True):
         stream.vanish()
         finals = [response.parameters["triton_final_response"].bool_param for response in responses]
@@ -73,13 +73,16 @@ def test_raw_responses_of_sixteen_streams_are_dense_and_end_once(
 
 def _raw(request: dict[str, Any]) -> Any:  # noqa: ANN401
     parameters = {name: request[name] for name in ("seed", "max_seconds")}
-    return speech_request(request["text"], parameters=parameters, VOICE=strings(request["voice"]))
+    return speech_request(request["text"], {"VOICE": strings(request["voice"])}, parameters=parameters)
 
 
 def test_more_streams_than_slots_are_all_spoken(client: Client) -> None:
     slots = int(client.load().details["slots"])
-    asked = range(2 * slots)
-    with ThreadPoolExecutor(len(asked)) as pool:
-        spoken = list(pool.map(lambda seed: speak(client, SENTENCES[seed % 16], seed=seed, max_seconds=0.5), asked))
+
+    def speak_briefly(seed: int) -> Utterance:
+        return speak(client, SENTENCES[seed % len(SENTENCES)], seed=seed, max_seconds=0.5)
+
+    with ThreadPoolExecutor(2 * slots) as pool:
+        spoken = list(pool.map(speak_briefly, range(2 * slots)))
     assert all(StopReason(utterance.stats.stop_reason) is not StopReason.RUNNING for utterance in spoken)
     eventually(lambda: client.load().details["open_streams"], lambda streams: streams == 0)

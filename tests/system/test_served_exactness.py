@@ -6,17 +6,15 @@ import math
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 import torch
 from hearing import SAME_FRAMES, Audio, difference, hear, speak
-from pipeline import frames_of
+from pipeline import Frames, frames_of
 from served import REPOSITORY, Served
+from talkahead.audio.codec import Codec
 from talkahead_client import Client
 from texts import SENTENCES
 from waiting import eventually
-
-from talkahead.audio.codec import Codec
 
 SECONDS = 2.0
 UTTERANCES = 64
@@ -30,7 +28,7 @@ def codec() -> Codec:
     return Codec.load(REPOSITORY / "vocoder" / "1")
 
 
-def offline(codec: Codec, segments: list[np.ndarray]) -> Audio:
+def offline(codec: Codec, segments: list[Frames]) -> Audio:
     """Each segment's frames decoded whole, one after another."""
     with torch.inference_mode():
         decoded = [codec.decode(torch.from_numpy(codes)[None])[0] for codes in segments]

@@ -1,4 +1,8 @@
-"""Sentences to speak: short, of one segment each, and different."""
+"""What these tests let the server speak."""
+
+from __future__ import annotations
+
+import itertools
 
 SENTENCES = (
     "The juice of lemons makes fine punch.",
@@ -18,3 +22,15 @@ SENTENCES = (
     "Remember to lock the back door before you go to bed.",
     "A warm wind blew across the harbour as the last boats came home.",
 )
+"""Short, of one segment each, and different."""
+
+
+def prose(characters: int) -> str:
+    """The sentences over and over, up to a length; the last is cut off and closed."""
+    text = ""
+    for sentence in itertools.cycle(SENTENCES):
+        if len(text) >= characters:
+            break
+        text += sentence + " "
+    cut = text[: characters - 1].rstrip()
+    return cut + "." * (characters - len(cut))

@@ -129,3 +129,13 @@ def _source(kind: type) -> str:
     import inspect
 
     return inspect.getsource(kind)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(REPOSITORY.glob("*/configs/*.pbtxt")), ids=lambda path: "/".join(path.parts[-3:])
+)
+def test_a_named_configuration_has_the_same_tensors(path: Path) -> None:
+    named = text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
+    usual = config_of(path.parts[-3])
+    assert kinds(named.input) == kinds(usual.input)
+    assert kinds(named.output) == kinds(usual.output)

@@ -117,6 +117,14 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
         "--model-config-name", metavar="NAME", help="use configs/NAME.pbtxt of every model that has it"
     )
     group.add_argument(
+        "--deterministic",
+        dest="model_config_name",
+        action="store_const",
+        const="deterministic",
+        help="the same bits for the same request, whatever the load: no batching outside the talker, whose "
+        "rows never touch (the same as --model-config-name deterministic)",
+    )
+    group.add_argument(
         "--threads",
         type=_thread_count,
         action="append",

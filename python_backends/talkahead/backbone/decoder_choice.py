@@ -11,9 +11,9 @@ from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
 from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.backbone.native_library import NativeUnavailable
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import TalkaheadError
+from talkahead.native_library import NativeUnavailable
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,16 +13,18 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
 from functools import lru_cache
+from pathlib import Path
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
-from talkahead.backbone.native_library import NativeUnavailable, load_library
+from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
+SOURCE = Path(__file__).parent / "native" / "decoder.c"
 _BFLOAT16, _FLOAT32 = 0, 1
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
@@ -104,7 +106,7 @@ class NativeDecoder(CachedDecoder):
         max_nodes: int = 1,
     ) -> None:
         _refuse_uneven(config)
-        self._library = _bound(load_library())
+        self._library = _bound(load_library(SOURCE))
         super().__init__(
             config,
             num_slots=num_slots,

@@ -214,7 +214,7 @@ class SlotDecoder(CachedDecoder):
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
-            positions = self._behind(lengths, torch.tensor(tree.shape.depths))
+            positions = self._behind(lengths, tree.shape.depth_row)
             behind = self._behind(lengths, torch.arange(nodes))
         x = self._embeddings[tree.tokens[:, :, 0].flatten()]
         rotations = self._rotations[positions][:, None]

@@ -17,7 +17,7 @@ from torch import Tensor
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier
-from talkahead.speculation.draws import Purpose, draw_keys, stream_keys
+from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
 
 
@@ -91,16 +91,14 @@ class DecodeStep:
         )
 
     def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
-        logits = scored.logits[:, 0]
-        logits[:, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
+        scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
-        keys = draw_keys(self._keys[where], zeros, Purpose.TOKEN)
-        tokens = draw(logits, self._settings[where], keys)
-        self._roots[where] = tokens[:, None]
+        first = draw(scored.logits, self._settings[where], self._keys[where], zeros[:, None])
+        self._roots[where] = first
         self._positions[where] = zeros
-        self._frames[where, 0] = tokens[:, None]
+        self._frames[where, 0] = first
         self._hidden[where] = scored.hidden[:, 0]
-        drawn: npt.NDArray[np.int64] = tokens.cpu().numpy()
+        drawn: npt.NDArray[np.int64] = first[:, 0].cpu().numpy()
         return drawn
 
     @torch.inference_mode()

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
-from talkahead.speculation.draws import Purpose, draw_keys
 from talkahead.speculation.sampling import draw
 from talkahead.speculation.token_tree import TokenTree
 
@@ -21,17 +20,12 @@ class MatchVerifier:
     history_frames = 0
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        rows, nodes = tree.num_rows, tree.num_nodes
-        if tree.shape.is_root_alone:
-            keys = draw_keys(context.keys, context.positions + 1, Purpose.TOKEN)
-            drawn = draw(scored.logits[:, 0], context.settings, keys)
-            zeros = torch.zeros_like(context.positions)
-            return Accepted(zeros[:, None], zeros + 1, drawn[:, None])
-        depths = torch.tensor(tree.shape.depths, device=tree.tokens.device)
+        depths = tree.shape.depth_row.to(tree.tokens.device)
         positions = context.positions[:, None] + depths + 1
-        keys = draw_keys(context.keys[:, None], positions, Purpose.TOKEN)
-        drawn = draw(scored.logits.flatten(0, 1), context.settings.repeat(nodes), keys.flatten())
-        return follow(tree, drawn.view(rows, nodes))
+        drawn = draw(scored.logits, context.settings, context.keys, positions)
+        if tree.shape.is_root_alone:
+            return Accepted(torch.zeros_like(drawn), torch.ones_like(context.positions), drawn)
+        return follow(tree, drawn)
 
 
 def follow(tree: TokenTree, drawn: Tensor) -> Accepted:
@@ -50,5 +44,5 @@ def follow(tree: TokenTree, drawn: Tensor) -> Accepted:
             wanted = (here == parent) & (tree.tokens[:, node, 0] == drawn[:, parent])
             last = torch.where(wanted, node, last)
     paths = tree.shape.paths.to(drawn.device)
-    depths = torch.tensor(tree.shape.depths, device=drawn.device)
+    depths = tree.shape.depth_row.to(drawn.device)
     return Accepted(paths[last].clamp_min(0), depths[last] + 1, drawn[rows, last][:, None])

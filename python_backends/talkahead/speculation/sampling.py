@@ -1,6 +1,6 @@
 """From logits to a drawn token, each row with its own temperature, top-k and top-p.
 
-Shapes: R rows of logits, V vocabulary, K candidates.
+Shapes: S streams, N nodes each, R rows of logits, V vocabulary, K candidates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.speculation.draws import exponentials
+from talkahead.speculation.draws import Purpose, draw_keys, exponentials
+from talkahead.speculation.native_sampler import NativeSampler, native_sampler
 
 NARROW = 128
 """Candidates looked at first: a nucleus is rarely wider, and a top-k costs a tenth of a sort."""
@@ -55,6 +56,8 @@ class SamplingSettings:
 
     def repeat(self, times: int) -> SamplingSettings:
         """Each row `times` times in a row: the settings of a tree's nodes."""
+        if times == 1:
+            return self
         return SamplingSettings(*(column.repeat_interleave(times) for column in self.columns))
 
 
@@ -107,13 +110,31 @@ def _reaches_beyond(weights: Tensor, settings: SamplingSettings, vocabulary: int
     return settings.is_sampled & (cut_short | is_open)
 
 
-def draw(logits: Tensor, settings: SamplingSettings, keys: Tensor) -> Tensor:
-    """One token per row, int64 [R]; `keys` int64 [R] from `draw_keys`. The noise belongs to (key, token).
+def draw(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor) -> Tensor:
+    """The token at each position, int64 [S, N].
+
+    Args:
+        logits: [S, N, V].
+        settings: of each stream, [S].
+        streams: int64 [S], the segments' keys from `draws.stream_keys`.
+        positions: int64 [S, N], of the tokens drawn.
+    """
+    sampler = native_sampler() if NativeSampler.fits(logits) else None
+    if sampler is not None:
+        return sampler.draw(logits, settings.columns, streams, positions, Purpose.TOKEN)
+    return draw_in_torch(logits, settings, streams, positions)
+
+
+def draw_in_torch(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor) -> Tensor:
+    """What `draw` does, on any device and in any precision.
 
     Each token waits for an exponential time over its weight, and the first one is drawn: the Gumbel-max trick
-    without its outer logarithm.
+    without its outer logarithm. The noise belongs to (key, token).
     """
-    support = candidates(logits, settings)
-    waits = torch.where(settings.is_sampled[:, None], exponentials(keys[:, None], support.tokens), 1.0)
+    shape = positions.shape
+    rows = settings.repeat(shape[1])
+    keys = draw_keys(streams[:, None], positions, Purpose.TOKEN).flatten()
+    support = candidates(logits.flatten(0, 1), rows)
+    waits = torch.where(rows.is_sampled[:, None], exponentials(keys[:, None], support.tokens), 1.0)
     first = torch.argmax(support.weights / waits, dim=-1, keepdim=True)
-    return support.tokens.gather(1, first).squeeze(1)
+    return support.tokens.gather(1, first).view(shape)

@@ -47,6 +47,11 @@ class TreeShape:
         return _depths(self.parents)
 
     @property
+    def depth_row(self) -> Tensor:
+        """`depths` as int64 [N]."""
+        return _depth_row(self.parents)
+
+    @property
     def max_depth(self) -> int:
         return max(self.depths)
 
@@ -83,6 +88,11 @@ def _depths(parents: tuple[int, ...]) -> tuple[int, ...]:
     for parent in parents:
         depths.append(0 if parent == ROOT_PARENT else depths[parent] + 1)
     return tuple(depths)
+
+
+@lru_cache(maxsize=256)
+def _depth_row(parents: tuple[int, ...]) -> Tensor:
+    return torch.tensor(_depths(parents))
 
 
 @lru_cache(maxsize=256)

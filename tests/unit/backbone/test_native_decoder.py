@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from talkahead.backbone import native_library
+from talkahead import native_library
+from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
@@ -225,7 +226,7 @@ def test_the_exponential_keeps_its_bound() -> None:
     x = torch.linspace(-87, 88, 1 << 20)
     found = torch.empty_like(x)
     address = ctypes.c_void_p
-    native_library.load_library().talkahead_exponential(
+    native_library.load_library(native_decoder.SOURCE).talkahead_exponential(
         address(x.data_ptr()), ctypes.c_int64(len(x)), address(found.data_ptr())
     )
     exact = x.double().exp()
@@ -274,9 +275,8 @@ def test_without_a_compiler_torch_serves_and_says_so(
 def test_a_failed_compile_is_told(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = empty_cache / "broken.c"
     broken.write_text("int broken(")
-    monkeypatch.setattr(native_library, "SOURCE", broken)
     with pytest.raises(native_library.NativeUnavailable, match=r"gcc failed: .*broken\.c"):
-        native_library.load_library()
+        native_library.load_library(broken)
 
 
 def test_shapes_that_do_not_fill_vectors_are_left_to_torch() -> None:
@@ -287,7 +287,10 @@ def test_shapes_that_do_not_fill_vectors_are_left_to_torch() -> None:
 
 
 def test_processes_that_start_together_compile_one_library(tmp_path: Path) -> None:
-    command = "from talkahead.backbone.native_library import load_library; print(load_library()._name)"
+    command = (
+        "from talkahead.backbone.native_decoder import SOURCE; "
+        "from talkahead.native_library import load_library; print(load_library(SOURCE)._name)"
+    )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     starts = [
         subprocess.Popen([sys.executable, "-c", command], env=environment, stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""The native decoder as a shared library: compiled where it runs, for the CPU it runs on, and kept.
+"""C sources as shared libraries: compiled where they run, for the CPU they run on, and kept.
 
 A compiler is all it needs. The name in the cache is a hash of the source, the flags and the CPU, so that no
 old library is loaded; a file appears under its name whole, whoever else compiles at the same time.
@@ -17,42 +17,41 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "native" / "decoder.c"
 COMPILERS = ("gcc", "cc")
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
 _COMPILE_LIMIT_S = 120
 
 
 class NativeUnavailable(Exception):
-    """Why there is no native decoder here, as the end of a sentence."""
+    """Why there is no native code here, as the end of a sentence."""
 
 
-@lru_cache(maxsize=1)
-def load_library() -> ctypes.CDLL:
-    """The library, compiled on the first call on this machine; raises NativeUnavailable."""
-    name = f"decoder-{_fingerprint()}.so"
+@lru_cache(maxsize=8)
+def load_library(source: Path) -> ctypes.CDLL:
+    """The library of one C file, compiled on the first call on this machine; raises NativeUnavailable."""
+    name = f"{source.stem}-{_fingerprint(source)}.so"
     failures = []
     for folder in _cache_folders():
         try:
-            return _load_from(folder / name)
+            return _load_from(folder / name, source)
         except (OSError, subprocess.SubprocessError) as error:
             failures.append(f"{folder}: {error}")
     raise NativeUnavailable("; ".join(failures) or "no folder to keep the library in")
 
 
-def _load_from(path: Path) -> ctypes.CDLL:
+def _load_from(path: Path, source: Path) -> ctypes.CDLL:
     if not path.exists():
-        _compile(path)
+        _compile(source, path)
     return ctypes.CDLL(str(path))
 
 
-def _compile(target: Path) -> None:
+def _compile(source: Path, target: Path) -> None:
     compiler = _compiler()
     if compiler is None:
         raise NativeUnavailable(f"none of {', '.join(COMPILERS)} is on the PATH")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
-        command = [compiler, *FLAGS, str(SOURCE), "-o", str(built), "-lm"]
+        command = [compiler, *FLAGS, str(source), "-o", str(built), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S)
         if done.returncode:
             raise NativeUnavailable(f"{compiler} failed: {done.stderr.strip()[:500]}")
@@ -78,8 +77,8 @@ def _cache_folders() -> Iterator[Path]:
             yield folder
 
 
-def _fingerprint() -> str:
-    parts = (SOURCE.read_bytes(), " ".join(FLAGS).encode(), _cpu().encode())
+def _fingerprint(source: Path) -> str:
+    parts = (source.read_bytes(), " ".join(FLAGS).encode(), _cpu().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 

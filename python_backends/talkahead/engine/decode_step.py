@@ -16,9 +16,10 @@ from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
-from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier
+from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
+from talkahead.speculation.token_tree import TokenTree
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class DecodeStep:
         self._hidden = torch.zeros((slots, backbone.hidden_size), dtype=backbone.dtype, device=device)
         self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
+        self._contexts: dict[tuple[int, int], Context] = {}
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
         self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
 
@@ -110,38 +112,39 @@ class DecodeStep:
         accepted = self._verifier.accept(tree, scored, context)
         self._backbone.commit(accepted, tree.shape, rows)
         self._drafter.observe(tree, scored, accepted)
-        last = accepted.counts - 1
         if tree.shape.is_root_alone:
-            tokens = accepted.next_roots
-            self._hidden[rows] = scored.hidden[:, 0]
+            tokens, hidden = accepted.next_roots, scored.hidden[:, 0]
         else:
-            lines = torch.arange(tree.num_rows, device=last.device)
-            tokens = tree.tokens[lines[:, None], accepted.path, 0].roll(-1, dims=1)
-            tokens[lines, last] = accepted.next_roots[:, 0]
-            self._hidden[rows] = scored.hidden[lines, accepted.path[lines, last]]
-        self._remember(rows, tokens)
-        self._roots[rows] = accepted.next_roots
-        self._positions[rows] += accepted.counts
+            tokens, hidden = _after_path(tree, scored, accepted)
+        self._remember(context, tokens)
+        context.hidden.copy_(hidden)
+        context.roots.copy_(accepted.next_roots)
+        context.positions.add_(accepted.counts)
         return Drawn(tokens.cpu().numpy(), accepted.counts.cpu().numpy(), tree.num_nodes - 1)
 
     def _context(self, rows: slice) -> Context:
-        return Context(
-            rows=rows,
-            roots=self._roots[rows],
-            positions=self._positions[rows],
-            hidden=self._hidden[rows],
-            frames=self._frames[rows],
-            keys=self._keys[rows],
-            settings=self._settings[rows],
-        )
+        """Views of the state, which stay valid because the state is only ever written in place."""
+        context = self._contexts.get((rows.start, rows.stop))
+        if context is None:
+            context = Context(
+                rows=rows,
+                roots=self._roots[rows],
+                positions=self._positions[rows],
+                hidden=self._hidden[rows],
+                frames=self._frames[rows],
+                keys=self._keys[rows],
+                settings=self._settings[rows],
+            )
+            self._contexts[rows.start, rows.stop] = context
+        return context
 
-    def _remember(self, rows: slice, tokens: Tensor) -> None:
+    def _remember(self, context: Context, tokens: Tensor) -> None:
         """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
         if self._verifier.history_frames == 0:
             return
-        behind = self._positions[rows, None] + 1 + torch.arange(tokens.shape[1], device=tokens.device)
+        behind = context.positions[:, None] + 1 + torch.arange(tokens.shape[1], device=tokens.device)
         behind = behind.clamp_max(self._frames.shape[1] - 1)
-        self._frames[rows].scatter_(1, behind[:, :, None], tokens[:, :, None])
+        context.frames.scatter_(1, behind[:, :, None], tokens[:, :, None])
 
     def move(self, source: int, target: int) -> None:
         """Row `target` takes over what `source` holds."""
@@ -168,3 +171,12 @@ class DecodeStep:
             self._keys,
             *self._settings.columns,
         )
+
+
+def _after_path(tree: TokenTree, scored: Scored, accepted: Accepted) -> tuple[Tensor, Tensor]:
+    """Of a step over more than the root: the tokens [S, M] it added, the hidden state [S, D] at its end."""
+    lines = torch.arange(tree.num_rows, device=accepted.path.device)
+    last = accepted.counts - 1
+    tokens = tree.tokens[lines[:, None], accepted.path, 0].roll(-1, dims=1)
+    tokens[lines, last] = accepted.next_roots[:, 0]
+    return tokens, scored.hidden[lines, accepted.path[lines, last]]

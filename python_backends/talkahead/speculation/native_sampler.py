@@ -39,16 +39,11 @@ class NativeSampler:
         return logits.dtype is torch.float32 and logits.device.type == "cpu"
 
     def draw(
-        self,
-        logits: Tensor,
-        columns: tuple[Tensor, ...],
-        streams: Tensor,
-        positions: Tensor,
-        purpose: Purpose,
+        self, logits: Tensor, settings: tuple[Tensor, ...], streams: Tensor, positions: Tensor
     ) -> Tensor:
         """int64 [S, N]; the arguments of `sampling.draw`, with the columns of its settings."""
         count, nodes, vocabulary = logits.shape
-        held = [tensor.contiguous() for tensor in (logits, *columns, streams, positions)]
+        held = [tensor.contiguous() for tensor in (logits, *settings, streams, positions)]
         addresses = [tensor.data_ptr() for tensor in held]
         weights = torch.empty(self._library.talkahead_draw_workspace(vocabulary))
         tokens = torch.empty((count, nodes), dtype=torch.int64)
@@ -60,7 +55,7 @@ class NativeSampler:
             byref(_Settings(*addresses[1:5])),
             addresses[5],
             addresses[6],
-            int(purpose),
+            int(Purpose.TOKEN),
             len(Purpose),
             weights.data_ptr(),
             tokens.data_ptr(),

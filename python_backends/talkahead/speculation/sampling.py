@@ -121,7 +121,7 @@ def draw(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions:
     """
     sampler = native_sampler() if NativeSampler.fits(logits) else None
     if sampler is not None:
-        return sampler.draw(logits, settings.columns, streams, positions, Purpose.TOKEN)
+        return sampler.draw(logits, settings.columns, streams, positions)
     return draw_in_torch(logits, settings, streams, positions)
 
 

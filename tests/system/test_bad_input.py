@@ -15,16 +15,12 @@ from raw import RawStream, Tensor, refusal, speech_request, strings, tensors_of
 from served import Served
 from talkahead_client import Client, InvalidRequest
 from talkahead_client.protocol import ParameterValue
+from texts import prose
 from tritonclient.grpc import service_pb2
 from waiting import eventually
 
 HELLO = "Hello there."
-NEIGHBOUR: dict[str, Any] = {
-    "text": "A warm wind blew across the harbour as the last boats came home. "
-    "The museum is closed on Mondays, but the garden stays open all week.",
-    "seed": 11,
-    "max_seconds": 3.0,
-}
+NEIGHBOUR: dict[str, Any] = {"text": prose(300), "seed": 11, "max_seconds": 12.0}
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ def test_unknown_voice_lists_the_voices(client: Client) -> None:
 
 def test_ten_thousand_digits_are_spoken_as_any_text(client: Client, neighbour: Neighbour) -> None:
     with client.speak("1234567890" * 1000, max_seconds=1.0) as speech:
-        assert hear(speech).stats.char_end == 0
+        assert hear(speech).stats.frames == 50
     neighbour.finish(after_s=0.0)
 
 

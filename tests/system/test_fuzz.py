@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -107,8 +108,8 @@ def attempts(draw: st.DrawFn) -> Attempt:
     )
 
 
-def attempt(server: Served, client: Client, one: Attempt, request_id: str) -> None:
-    """Fails unless the request was spoken whole, refused with a reason, or left by its client."""
+def attempt(server: Served, client: Client, one: Attempt, request_id: str) -> str:
+    """What became of the request: spoken whole, refused with a reason, or left; fails otherwise."""
     chunks: list[Tensors] = []
     with RawStream(server.grpc, one.request(request_id)) as stream:
         try:
@@ -119,11 +120,15 @@ def attempt(server: Served, client: Client, one: Attempt, request_id: str) -> No
                     break
             if one.leaves_after is None:
                 _check_whole(chunks)
-            elif one.is_polite:
+                return "spoken"
+            if one.is_polite:
                 _leave_politely(stream, client, request_id)
+            return "left"
         except Refused as refused:
-            is_reason = REASON.search(str(refused)) is not None and not chunks
-            assert is_reason or (one.leaves_after is not None and "CANCELLED: " in str(refused)), refused
+            if one.leaves_after is not None and "CANCELLED: " in str(refused):
+                return "left"
+            assert REASON.search(str(refused)) and not chunks, refused
+            return "refused"
 
 
 def _leave_politely(stream: RawStream, client: Client, request_id: str) -> None:
@@ -145,7 +150,7 @@ def _check_whole(chunks: list[Tensors]) -> None:
 
 def test_five_hundred_random_requests_leave_the_server_as_it_was(server: Served, client: Client) -> None:
     before = speak(client, **REFERENCE)
-    made: list[Attempt] = []
+    outcomes: Counter[str] = Counter()
 
     @settings(
         max_examples=ROUNDS,
@@ -157,13 +162,14 @@ def test_five_hundred_random_requests_leave_the_server_as_it_was(server: Served,
     )
     @given(st.lists(attempts(), min_size=AT_ONCE, max_size=AT_ONCE))
     def throw(batch: list[Attempt]) -> None:
-        ids = [f"fuzz {len(made) + place}" for place in range(len(batch))]
-        made.extend(batch)
-        list(pool.map(lambda one, request_id: attempt(server, client, one, request_id), batch, ids))
+        ids = [f"fuzz {outcomes.total() + place}" for place in range(len(batch))]
+        outcomes.update(pool.map(lambda one, id: attempt(server, client, one, id), batch, ids))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         throw()
-    assert len(made) >= 500
+    print(f"random requests: {dict(outcomes)}")
+    assert outcomes.total() >= 500
+    assert min(outcomes[outcome] for outcome in ("spoken", "refused", "left")) >= 50
     eventually(lambda: busy(client), lambda counts: not any(counts.values()))
     assert (speak(client, **REFERENCE).audio == before.audio).all()
     assert "restarting" not in server.log

@@ -41,10 +41,10 @@ def main() -> None:
         "--build", type=Path, default=Path("build"), help="where everything in between is kept"
     )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
-    parser.add_argument("--prose", type=int, default=60_000, help="texts without digits (about 50 hours)")
-    parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 7 hours)")
+    parser.add_argument("--prose", type=int, default=34_400, help="texts without digits (about 30 hours)")
+    parser.add_argument("--numbers", type=int, default=4_000, help="texts with digits (about 5 hours)")
     parser.add_argument("--codec-steps", type=int, default=1_750)
-    parser.add_argument("--talker-steps", type=int, default=3_000)
+    parser.add_argument("--talker-steps", type=int, default=1_150)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     options = parser.parse_args()
     for name, command in commands(options).items():

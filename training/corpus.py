@@ -111,10 +111,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="training.corpus", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/corpus"), help="where shards are written")
     parser.add_argument(
-        "--prose", type=int, default=60_000, help="texts without digits (default: about 55 hours)"
+        "--prose", type=int, default=34_400, help="texts without digits (default: about 30 hours)"
     )
     parser.add_argument(
-        "--numbers", type=int, default=6_000, help="texts with digits (default: about 8 hours)"
+        "--numbers", type=int, default=4_000, help="texts with digits (default: about 5 hours)"
     )
     parser.add_argument("--voices", nargs="+", default=["slt", "rms"], help="flite's voices to use, in turn")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)

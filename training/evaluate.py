@@ -59,12 +59,12 @@ class Row:
         return self.server_s / self.teacher_s
 
 
-def test_sentences(count: int, voices: Sequence[str]) -> list[Sentence]:
+def held_out_sentences(count: int, voices: Sequence[str], split: str) -> list[Sentence]:
     """Held-out sentences of at least four words, one in eight with numbers; voices in turn."""
     frontend = TextFrontend()
     chosen: list[Sentence] = []
     for texts, share in ((numbers(), count // 8), (prose(), count - count // 8)):
-        for text in (text for text in texts if split_of(text) == "test" and len(text.split()) >= 4):
+        for text in (text for text in texts if split_of(text) == split and len(text.split()) >= 4):
             if share == 0:
                 break
             segments = frontend.segments(text)
@@ -129,7 +129,7 @@ def summary(rows: Sequence[Row]) -> dict[str, object]:
 def evaluate(options: argparse.Namespace) -> dict[str, object]:
     with Client(options.server) as client:
         voices = client.voices()
-    sentences = test_sentences(options.sentences, voices)
+    sentences = held_out_sentences(options.sentences, voices, "test")
     recogniser = Recogniser([sentence.words for sentence in sentences])
     teacher, codec = Teacher(), Codec.load(options.codec)
     rows = []

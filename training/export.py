@@ -49,11 +49,13 @@ def main() -> None:
         "--training", type=Path, default=Path("build/training"), help="what the trainings wrote"
     )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
+    parser.add_argument("--note", default="", help="what else the manifests should say of this training")
     options = parser.parse_args()
     source: Path = options.training
     data = json.loads((source / "dataset.json").read_text())
     voices = ", ".join(data["voices"])
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
+    described = f"{described}. {options.note}" if options.note else described
     codec_report = json.loads((source / "codec.report.json").read_text())
     talker_report = json.loads((source / "talker.report.json").read_text())
     for network, model, command, report in (

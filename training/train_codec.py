@@ -108,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="training.train_codec", description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and result")
-    parser.add_argument("--steps", type=int, default=4_000)
+    parser.add_argument("--steps", type=int, default=1_750)
     parser.add_argument("--batch", type=int, default=16, help="crops of two seconds in a step")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=1)

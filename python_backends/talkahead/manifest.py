@@ -57,4 +57,6 @@ class Manifest:
             if not path.exists():
                 raise ArtifactMismatch(f"{path} is missing; rebuild it with: {self.command}")
             if sha256(path) != expected:
-                raise ArtifactMismatch(f"{path} is not the file that {NAME} describes; rebuild it with: {self.command}")
+                raise ArtifactMismatch(
+                    f"{path} is not the file that {NAME} describes; rebuild it with: {self.command}"
+                )

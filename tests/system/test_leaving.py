@@ -23,6 +23,9 @@ LOADS = ("active", "queued", "open_streams", "windows_in_flight")
 WINDOWS_OF_A_STREAM = EngineConfig.max_windows_per_stream
 EXIT_TIMEOUT_S = 20
 RUDE_STREAMS, RUDE_ROUNDS = 15, 2
+HOLDERS = ("tritonserver", "talker")
+"""Processes that keep something of a stream while it runs; the others' memory only comes and goes with batches."""
+LEAK_BYTES = 500_000
 
 
 def wait_until_idle(server: Served, client: Client) -> None:
@@ -177,11 +180,11 @@ def test_rude_clients_leak_a_little_and_the_server_goes_on() -> None:
         before = server.resident_bytes()
         for _ in range(RUDE_ROUNDS):
             _leave_rudely(server, client)
-        grown = {name: used - before[name] for name, used in server.resident_bytes().items()}
+        after = server.resident_bytes()
         count = RUDE_ROUNDS * RUDE_STREAMS
-        each = {name: round(used / count) for name, used in grown.items()}
+        each = {name: round((after[name] - before[name]) / count) for name in HOLDERS}
         print(f"bytes left by a rude client, of {count}: {sum(each.values()):,} {each}")
-        assert sum(each.values()) < 1_000_000
+        assert sum(each.values()) < LEAK_BYTES
         speak(client, SENTENCES[0], max_seconds=1.0)
         client.close()
         server.ask_to_stop()

@@ -46,8 +46,8 @@ def bad_tensor(*says: str, text: str | None = HELLO, **tensors: Tensor) -> Bad:
 SILENCE = np.zeros((1, 16_000), np.float32)
 
 BAD: dict[str, Bad] = {
-    "no text": bad_tensor("TEXT", "missing", text=None),
-    "a voice without text": bad_tensor("TEXT", text=None, VOICE=strings("slt")),
+    "nothing at all": bad_tensor("'tts'", "request has 0 inputs", text=None),
+    "a voice without text": bad_tensor("TEXT", "''", "1 to 20,000", text=None, VOICE=strings("slt")),
     "empty text": bad_text("", "''", "1 to 20,000 characters"),
     "blank text": bad_text(" \t\n\u3000", "' \\t\\n", "allowed: "),
     "20,001 characters": bad_text("word " * 4000 + "w", "word word", "1 to 20,000 characters"),

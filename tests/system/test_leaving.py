@@ -24,7 +24,7 @@ WINDOWS_OF_A_STREAM = EngineConfig.max_windows_per_stream
 EXIT_TIMEOUT_S = 20
 RUDE_STREAMS, RUDE_ROUNDS = 15, 2
 HOLDERS = ("tritonserver", "talker")
-"""Processes that keep something of a stream while it runs; the others' memory only comes and goes with batches."""
+"""Processes that keep something of a stream while it runs; the others' memory comes and goes with batches."""
 LEAK_BYTES = 500_000
 
 

@@ -26,7 +26,7 @@ class Tensor:
 
 
 TEXT = Tensor("TEXT", "BYTES", is_optional=True)
-"""Needed, though optional to Triton, which would end a request without it in silence: the server refuses it."""
+"""Needed, though optional to Triton, which would end a request without it in silence: ours refuses it."""
 VOICE = Tensor("VOICE", "BYTES", is_optional=True)
 REFERENCE_AUDIO = Tensor("REFERENCE_AUDIO", "FP32", (-1,), is_optional=True)
 REFERENCE_TEXT = Tensor("REFERENCE_TEXT", "BYTES", is_optional=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,10 +45,13 @@ class Sender:
     """Remembers what was sent; like Triton's, it takes nothing after the final flag."""
 
     sent: list[tuple[InferenceResponse | None, int]] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
         assert not self.is_final, "a response after the final one"
         self.sent.append((response, flags))
+        if self.is_final:
+            self.ended.set()
 
     @property
     def is_final(self) -> bool:

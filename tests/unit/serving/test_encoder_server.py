@@ -30,6 +30,17 @@ def segment(length: int, voice: int = 0, fill: int | None = None) -> Request:
     )
 
 
+def answers(server: EncoderServer, requests: list[Request]) -> list[InferenceResponse]:
+    """One final response each, whenever it comes."""
+    for request in requests:
+        request.sender.ended.clear()
+        request.sender.sent.clear()
+    server.execute(requests)
+    for request in requests:
+        assert request.sender.ended.wait(10)
+    return [request.sender.responses[0] for request in requests]
+
+
 def prompt(response: object) -> np.ndarray:
     assert isinstance(response, InferenceResponse)
     return response.tensors["PROMPT"][0]
@@ -37,9 +48,9 @@ def prompt(response: object) -> np.ndarray:
 
 def test_a_batch_gives_what_each_segment_gives_alone(encoder: EncoderServer) -> None:
     requests = [segment(5), segment(30, voice=1), segment(12)]
-    together = encoder.execute(requests)
+    together = answers(encoder, requests)
     for request, response in zip(requests, together, strict=True):
-        (alone,) = encoder.execute([request])
+        (alone,) = answers(encoder, [request])
         length = len(request.inputs["SYMBOLS"])
         assert prompt(response).shape == (length + 1, 32) and prompt(response).dtype == np.float32
         np.testing.assert_allclose(prompt(response), prompt(alone), atol=1e-5)
@@ -47,13 +58,13 @@ def test_a_batch_gives_what_each_segment_gives_alone(encoder: EncoderServer) -> 
 
 
 def test_a_segment_that_fails_is_told_to_the_talker_and_spares_its_neighbour(encoder: EncoderServer) -> None:
-    good, bad = encoder.execute([segment(5), segment(1, fill=-1)])
+    good, bad = answers(encoder, [segment(5), segment(1, fill=-1)])
     assert np.isfinite(prompt(good)).all() and prompt(good).shape == (6, 32)
     assert np.isnan(prompt(bad)).all() and prompt(bad).shape == (1, 32)
     assert bad.error is None, "an error here would leak the ensemble's request"
 
 
 def test_the_stage_is_measured(encoder: EncoderServer, backend: FakeBackend) -> None:
-    encoder.execute([segment(5)])
+    answers(encoder, [segment(5)])
     encoder.close()
     assert len(backend.metrics["talkahead_encoder_seconds"]) == 1

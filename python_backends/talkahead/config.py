@@ -146,7 +146,8 @@ class RequestOptions:
     verifier: str = "match"
     max_seconds: float = 3600.0
     """Speech is cut after this many seconds (stop reason MAX_SECONDS)."""
-    first_chunk_frames: int = 2
+    first_chunk_frames: int = 4
+    """80 ms: as early as 40 (the steps are cheap), and a stream of 16 runs dry a seventh as often."""
     chunk_frames: int = 25
     urgency: int = 2
     """1 can wait, 3 goes first."""

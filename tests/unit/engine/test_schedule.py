@@ -43,7 +43,7 @@ def test_playing_streams_step_aside_until_a_newcomer_has_its_first_window() -> N
     while min(len(outlet.windows) for outlet in playing) < 6:
         rig.run()
         rig.answer()
-    newcomer = rig.submit(3, 90)
+    newcomer = rig.submit(3, 90, first_chunk_frames=2)
     before = len(rig.backbone.steps)
     while not newcomer.windows:
         rig.run(1)

@@ -41,7 +41,7 @@ class Environment:
     def record(cls) -> Self:
         return cls(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=shlex.join(sys.orig_argv),
+            command=shlex.join(["python", *sys.orig_argv[1:]]),
             commit=_commit(),
             cpu=_cpu(),
             cores=len(os.sched_getaffinity(0)),

@@ -20,7 +20,8 @@ from tritonclient.grpc import service_pb2
 from waiting import eventually
 
 HELLO = "Hello there."
-NEIGHBOUR: dict[str, Any] = {"text": prose(300), "seed": 11, "max_seconds": 12.0}
+NEIGHBOUR: dict[str, Any] = {"text": prose(1_000), "seed": 11, "max_seconds": 45.0}
+"""Long enough to speak for a second of the server's time, in which a busy machine gets a refusal through."""
 
 
 @dataclass(frozen=True)

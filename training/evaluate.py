@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +127,7 @@ def summary(rows: Sequence[Row]) -> dict[str, object]:
     }
 
 
-def evaluate(options: argparse.Namespace) -> dict[str, object]:
+def evaluate(options: argparse.Namespace) -> dict[str, Any]:
     with Client(options.server) as client:
         voices = client.voices()
     sentences = held_out_sentences(options.sentences, voices, "test")
@@ -168,18 +169,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON with every sentence")
     options = parser.parse_args()
     result = evaluate(options)
-    for name, value in summary_lines(result):
+    for name, value in result["summary"].items():
         print(f"{name:42} {value}")
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def summary_lines(result: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Name and value of every figure of the summary."""
-    figures = result["summary"]
-    assert isinstance(figures, dict)
-    yield from figures.items()
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from talkahead.audio.mel import LogMel
 from talkahead.audio.quantizer import Quantizer
+from talkahead.weights import load_float32
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,5 @@ class Codec(nn.Module):
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote, as float32, ready for inference."""
         codec = cls(CodecConfig.from_file(folder / "codec.json"))
-        codec.load_state_dict(
-            {name: value.float() for name, value in load_file(folder / "codec.safetensors").items()}
-        )
+        codec.load_state_dict(load_float32(folder / "codec.safetensors"))
         return codec.eval().requires_grad_(False)

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
+
+from talkahead.weights import load_float32
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,4 @@ class Llama(nn.Module):
 
 def load_llama(folder: Path) -> tuple[LlamaConfig, dict[str, Tensor]]:
     """Configuration and float32 weights by Hugging Face's names."""
-    weights = load_file(folder / "model.safetensors")
-    return LlamaConfig.from_file(folder / "config.json"), {
-        name: value.float() for name, value in weights.items()
-    }
+    return LlamaConfig.from_file(folder / "config.json"), load_float32(folder / "model.safetensors")

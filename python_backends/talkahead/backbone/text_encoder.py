@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from talkahead.audio.codec import FrameBlock
+from talkahead.weights import load_float32
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,5 @@ class TextEncoder(nn.Module):
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote, as float32, ready for inference."""
         encoder = cls(TextEncoderConfig.from_file(folder / "encoder.json"))
-        weights = load_file(folder / "encoder.safetensors")
-        encoder.load_state_dict({name: value.float() for name, value in weights.items()})
+        encoder.load_state_dict(load_float32(folder / "encoder.safetensors"))
         return encoder.eval().requires_grad_(False)

@@ -22,7 +22,6 @@ from talkahead.telemetry import Telemetry
 from talkahead.text.frontend import TextFrontend, TextSegment
 from talkahead.types import SegmentHeader
 
-MAX_CHARACTERS = 20_000
 _STREAM_BITS = 63
 _SEED_BITS = 48
 _WARM_UP_TEXT = "Dr. Smith paid $45.50 for 3 kg of apples on March 3rd, 1999, at 10:30. Didn't he? Xylquor!"
@@ -75,14 +74,10 @@ class FrontendServer:
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         options = RequestOptions.from_json(request.parameters())
-        text = self._wire.text(request, "TEXT") or ""
-        if not text or len(text) > MAX_CHARACTERS:
-            raise BadRequest("TEXT", text, f"1 to {MAX_CHARACTERS:,} characters")
-        if not text.strip():
-            raise BadRequest("TEXT", text, "something to say")
         self._refuse_reference(request)
         return Utterance(
-            text=text,
+            # What cannot be spoken is refused by `iter_segments`, before the first segment.
+            text=self._wire.text(request, "TEXT") or "",
             voice=self._voices.id_of(self._wire.text(request, "VOICE")),
             seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed,
             stream=secrets.randbits(_STREAM_BITS),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ FIRST_SEGMENT_SYMBOLS = 100
 """Of a text longer than LONG_TEXT_CHARACTERS, so that its first chunk is early."""
 LONG_TEXT_CHARACTERS = 500
 
+PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, CLAUSE_PAUSE_S = 0.6, 0.35, 0.12
+_BLANK_LINE = re.compile(r"\n\s*\n")
+
 
 @dataclass(frozen=True)
 class TextSegment:
@@ -34,6 +38,18 @@ class TextSegment:
     char_start: int
     char_end: int
     """The characters of the client's text that this segment speaks."""
+    pause_s: float = 0.0
+    """Silence to add after the segment, in seconds; 0.0 after the last one."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The tokens of a segment, and their words with symbols."""
+
+    tokens: Sequence[Token]
+    words: Sequence[SpokenWord]
+    is_last: bool
+    """Of its sentence."""
 
 
 class TextFrontend:
@@ -72,12 +88,16 @@ class TextFrontend:
         return [token.text for token in self._normalizer.normalize(text) if not token.is_pause]
 
     def _segments(self, text: str) -> Iterator[TextSegment]:
+        for piece, following in pairwise(chain(self._pieces(text), (None,))):
+            if piece:
+                yield self._segment(piece, _pause_s(text, piece, following) if following else 0.0)
+
+    def _pieces(self, text: str) -> Iterator[_Piece]:
         limit = FIRST_SEGMENT_SYMBOLS if len(text) > LONG_TEXT_CHARACTERS else MAX_SEGMENT_SYMBOLS
         for tokens in sentences(self._normalizer.normalize(text)):
             words = self._spoken(tokens)
             for begin, end in pairwise((0, *cuts(words, limit))):
-                closing = PERIOD if end == len(words) else COMMA
-                yield self._segment(words[begin:end], tokens[begin].start, tokens[end - 1].end, closing)
+                yield _Piece(tokens[begin:end], words[begin:end], is_last=end == len(words))
             limit = MAX_SEGMENT_SYMBOLS
 
     def _spoken(self, tokens: Sequence[Token]) -> list[SpokenWord]:
@@ -87,12 +107,24 @@ class TextFrontend:
             SpokenWord(token.text, ids, token.is_pause) for token, ids in zip(tokens, symbols, strict=True)
         ]
 
-    def _segment(self, words: list[SpokenWord], start: int, end: int, closing: str) -> TextSegment:
+    def _segment(self, piece: _Piece, pause_s: float) -> TextSegment:
+        words = piece.words
         if not words[-1].is_pause:
+            closing = PERIOD if piece.is_last else COMMA
             words = [*words, SpokenWord(closing, (SYMBOL_IDS[closing],), True)]
         phonemes = np.array([symbol for word in words for symbol in word.symbols], np.int32)  # (T,)
         symbols = np.column_stack((phonemes, self._prosody.predict(words)))  # (T, 4)
-        return TextSegment(_written(words), symbols, start, end)
+        return TextSegment(_written(words), symbols, piece.tokens[0].start, piece.tokens[-1].end, pause_s)
+
+
+def _pause_s(text: str, piece: _Piece, following: _Piece) -> float:
+    """How long a reader stops after a piece, by its last mark and the blank lines before the next."""
+    last = piece.tokens[-1]
+    if _BLANK_LINE.search(text, last.start, following.tokens[0].start):
+        return PARAGRAPH_PAUSE_S
+    if last.is_end:
+        return SENTENCE_PAUSE_S
+    return CLAUSE_PAUSE_S if last.is_pause else 0.0
 
 
 def _written(words: Sequence[SpokenWord]) -> str:

@@ -144,3 +144,26 @@ def test_offsets_point_at_what_is_spoken(frontend: TextFrontend) -> None:
     text = "  Hello, world!   It costs $5. "
     segments = frontend.segments(text)
     assert [text[s.char_start : s.char_end] for s in segments] == ["Hello, world!", "It costs $5."]
+
+
+@pytest.mark.parametrize(
+    ("text", "pauses"),
+    [
+        ("One.", [0.0]),
+        ("One. Two? Three!", [0.35, 0.35, 0.0]),
+        ("A title\n\nOne. Two.", [0.6, 0.35, 0.0]),
+        ("One.\n\nTwo.\nThree.\n \t\r\nFour.\n\n", [0.6, 0.35, 0.6, 0.0]),
+        ("The list:\n- one\n- two", [0.35, 0.35, 0.0]),
+        ('"One."\n\n("Two.")', [0.6, 0.0]),
+    ],
+)
+def test_pauses_follow_what_ended_the_segment(frontend: TextFrontend, text: str, pauses: list[float]) -> None:
+    assert [segment.pause_s for segment in frontend.segments(text)] == pauses
+
+
+def test_pauses_inside_a_sentence_are_those_of_its_clauses(frontend: TextFrontend) -> None:
+    clauses = frontend.segments("as everybody who was there that evening knows, " * 10 + "it was late.")
+    assert {segment.pause_s for segment in clauses[:-1]} == {0.12} and clauses[-1].pause_s == 0.0
+    forced = frontend.segments("word " * 100 + "end. Next.")
+    assert {segment.pause_s for segment in forced[:-2]} == {0.0}
+    assert [segment.pause_s for segment in forced[-2:]] == [0.35, 0.0]

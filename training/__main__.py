@@ -23,6 +23,8 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             options.prose,
             "--numbers",
             options.numbers,
+            "--conversation",
+            options.conversation,
         ],
         "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
         "dataset": ["training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset],
@@ -41,8 +43,9 @@ def main() -> None:
         "--build", type=Path, default=Path("build"), help="where everything in between is kept"
     )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
-    parser.add_argument("--prose", type=int, default=34_400, help="texts without digits (about 30 hours)")
-    parser.add_argument("--numbers", type=int, default=4_000, help="texts with digits (about 5 hours)")
+    parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
+    parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
+    parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
     parser.add_argument("--codec-steps", type=int, default=1_750)
     parser.add_argument("--talker-steps", type=int, default=1_150)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from talkahead.errors import BadRequest
 from talkahead.text import TextFrontend
 
-from training.sentences import numbers, prose, split_of
-from training.teacher import SAMPLE_RATE, Phone, Teacher
+from training.sentences import conversation, numbers, prose, split_of
+from training.teacher import SAMPLE_RATE, VOICES, Phone, Teacher
 
 SHARD_TEXTS = 400
 MAX_SECONDS = 12.0
@@ -110,16 +110,17 @@ def read(folder: Path) -> list[Entry]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="training.corpus", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/corpus"), help="where shards are written")
-    parser.add_argument(
-        "--prose", type=int, default=34_400, help="texts without digits (default: about 30 hours)"
-    )
-    parser.add_argument(
-        "--numbers", type=int, default=4_000, help="texts with digits (default: about 5 hours)"
-    )
-    parser.add_argument("--voices", nargs="+", default=["slt", "rms"], help="flite's voices to use, in turn")
+    parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
+    parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
+    parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
+    parser.add_argument("--voices", nargs="+", default=VOICES, help="flite's voices to use, in turn")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    for name, texts in (("prose", prose()[: options.prose]), ("numbers", numbers()[: options.numbers])):
+    for name, texts in (
+        ("prose", prose()[: options.prose]),
+        ("numbers", numbers()[: options.numbers]),
+        ("conversation", conversation()[: options.conversation]),
+    ):
         build(options.folder / name, texts, options.voices, options.workers)
 
 

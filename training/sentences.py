@@ -1,4 +1,4 @@
-"""Text to speak: WordNet's examples and glosses (Debian `wordnet-base`), and sentences made from patterns.
+"""Text to speak: WordNet's examples and definitions, sentences made from patterns, words in random order.
 
 Splits are decided by a hash of the text alone, so they never change, whatever else is added.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 
-WORDNET = Path("/usr/share/wordnet")
+from training.patterns import made_up
+from training.wordnet import glosses
+
 SPLITS = ("train", "development", "calibration", "test")
 _HELD_OUT_PERCENT = 2
 _EXAMPLE = re.compile(r'"([^"]+)"')
-_PARTS = ("noun", "verb", "adj", "adv")
+_DIGIT = re.compile(r"\d")
 
 
 def split_of(text: str) -> str:
@@ -25,16 +26,6 @@ def split_of(text: str) -> str:
     return SPLITS[1 + held_out] if held_out < len(SPLITS) - 1 else SPLITS[0]
 
 
-def _glosses() -> Iterator[str]:
-    for part in _PARTS:
-        path = WORDNET / f"data.{part}"
-        if not path.exists():
-            raise FileNotFoundError(f"{path} is missing; get it with: apt-get install wordnet-base")
-        for line in path.read_text(encoding="latin-1").splitlines():
-            if not line.startswith("  ") and " | " in line:
-                yield line.split(" | ", 1)[1].strip()
-
-
 def _sentence(text: str) -> str:
     text = " ".join(text.split()).strip(" ;,:-")
     return text if not text or text[-1] in ".?!" else f"{text}."
@@ -42,102 +33,15 @@ def _sentence(text: str) -> str:
 
 def examples() -> Iterator[str]:
     """Usage examples: 33,000 phrases and sentences."""
-    for gloss in _glosses():
+    for gloss in glosses():
         for example in _EXAMPLE.findall(gloss):
             yield _sentence(example)
 
 
 def definitions() -> Iterator[str]:
     """Definitions without their examples: 117,000 noun phrases and clauses."""
-    for gloss in _glosses():
+    for gloss in glosses():
         yield _sentence(re.sub(r"\([^)]*\)", "", gloss.split('; "')[0].split(': "')[0]).split(";")[0])
-
-
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_SUBJECTS = [
-    "The meeting",
-    "Your order",
-    "The train",
-    "My flight",
-    "The parcel",
-    "Her appointment",
-    "The concert",
-    "The next bus",
-]
-_PEOPLE = [
-    "Mary",
-    "John",
-    "Susan",
-    "Peter",
-    "Alice",
-    "George",
-    "Helen",
-    "David",
-    "Laura",
-    "Frank",
-    "Martin",
-    "Sarah",
-]
-_PATTERNS = (
-    "{subject} is on {day}, {month} {date}, at {hour}:{minute:02d} {half}.",
-    "That will be ${dollars}.{cents:02d}, please.",
-    "Call me at 555-{line:04d} before {hour} o'clock.",
-    "{person} lives at {house} Oak Street, apartment {small}.",
-    "Is {subject_lower} really at {hour}:{minute:02d}?",
-    "In {year}, about {percent}% of the {thousand:,} people voted.",
-    "Do you want {small} or {small_other} of them, {person}?",
-    "The box weighs {small} kg and is {date} cm wide.",
-    "{person} came {date}th out of {thousand:,}.",
-    "Turn left after {small} miles, then take exit {date}.",
-    "What did {person} say to {person_other} on {day}?",
-    "Your code is {line:04d}, I repeat, {line:04d}.",
-    "It costs {dollars} dollars, or {percent} percent less on {day}.",
-    "Hello {person}, how can I help you today?",
-    "No, {person}, I'm afraid that is not possible before {month} {date}!",
-    "Thank you for calling, {person}. Please hold the line.",
-)
-
-
-def made_up(count: int, seed: int = 7) -> Iterator[str]:
-    """Sentences of everyday dialogue with numbers, dates, times, money and names."""
-    draw = random.Random(seed)
-    for _ in range(count):
-        subject = draw.choice(_SUBJECTS)
-        yield draw.choice(_PATTERNS).format(
-            subject=subject,
-            subject_lower=subject[0].lower() + subject[1:],
-            person=draw.choice(_PEOPLE),
-            person_other=draw.choice(_PEOPLE),
-            day=draw.choice(_DAYS),
-            month=draw.choice(_MONTHS),
-            date=draw.randint(4, 20),
-            hour=draw.randint(1, 12),
-            minute=draw.randint(0, 59),
-            half=draw.choice(("am", "pm")),
-            dollars=draw.randint(1, 200),
-            cents=draw.randint(1, 99),
-            line=draw.randint(0, 9999),
-            house=draw.randint(1, 999),
-            small=draw.randint(2, 40),
-            small_other=draw.randint(2, 40),
-            year=draw.randint(1850, 2030),
-            percent=draw.randint(1, 99),
-            thousand=draw.randint(1_000, 99_999),
-        )
 
 
 def word_salads(count: int, seed: int = 11) -> Iterator[str]:
@@ -151,16 +55,52 @@ def word_salads(count: int, seed: int = 11) -> Iterator[str]:
 
 
 def prose(seed: int = 3) -> list[str]:
-    """Every text without digits once, in a fixed random order: about 180,000."""
-    return _shuffled({*examples(), *definitions(), *word_salads(20_000)}, seed, digits=False)
+    """WordNet's texts without digits and words in random order, each once, shuffled: about 180,000."""
+    return _shuffled((text for text in _written() if not _DIGIT.search(text)), seed)
 
 
 def numbers(seed: int = 3) -> list[str]:
-    """Every text with digits once, in a fixed random order: about 14,000."""
-    return _shuffled({*examples(), *definitions(), *made_up(12_000)}, seed, digits=True)
+    """Texts with digits, each once, shuffled: about 14,000."""
+    written = (text for text in _written() if _DIGIT.search(text))
+    return _shuffled({*written, *made_up("numbers", 12_000, seed)}, seed)
 
 
-def _shuffled(texts: set[str], seed: int, digits: bool) -> list[str]:
-    kept = sorted(text for text in texts if text and bool(re.search(r"\d", text)) == digits)
+def conversation(seed: int = 3) -> list[str]:
+    """Dialogue, and sentences full of names, each once, shuffled: about 24,000."""
+    return _shuffled({*made_up("dialogue", 18_000, seed), *made_up("names", 6_000, seed)}, seed)
+
+
+def _written() -> set[str]:
+    return {*examples(), *definitions(), *word_salads(20_000)}
+
+
+def _shuffled(texts: Iterable[str], seed: int) -> list[str]:
+    kept = sorted({text for text in texts if text})
     random.Random(seed).shuffle(kept)
     return kept
+
+
+def categories(split: str, count: int, seed: int = 5) -> dict[str, list[str]]:
+    """`count` held-out texts of each category that a report tells apart; no text is in two."""
+    plain = [text for text in _shuffled(examples(), seed) if not _DIGIT.search(text)]
+    defined = [text for text in _shuffled({*examples(), *definitions()}, seed) if not _DIGIT.search(text)]
+    asked = [*plain, *_shuffled(made_up("dialogue", 18_000, seed=3), seed)]
+
+    def has_words(low: int, high: int) -> Callable[[str], bool]:
+        return lambda text: low <= len(text.split()) <= high and not text.endswith("?")
+
+    sources: dict[str, tuple[list[str], Callable[[str], bool]]] = {
+        "short": (plain, has_words(3, 5)),
+        "medium": (plain, has_words(6, 10)),
+        "long": (defined, has_words(11, 30)),
+        "numbers": (numbers(), lambda text: True),
+        "questions": (asked, lambda text: text.endswith("?") and len(text.split()) >= 3),
+        "names": (_shuffled(made_up("names", 6_000, seed=3), seed), lambda text: True),
+    }
+    chosen: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    for name, (texts, fits) in sources.items():
+        found = [text for text in texts if split_of(text) == split and fits(text) and text not in taken]
+        chosen[name] = found[:count]
+        taken.update(chosen[name])
+    return chosen

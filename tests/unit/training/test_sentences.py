@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from training.sentences import SPLITS, made_up, split_of
+import pytest
+
+from training.patterns import CATEGORIES, made_up
+from training.sentences import SPLITS, categories, split_of
 
 
 def test_splits_are_fixed_and_of_the_stated_sizes() -> None:
@@ -15,6 +18,15 @@ def test_splits_are_fixed_and_of_the_stated_sizes() -> None:
     assert split_of("The same text.") == split_of("the same text.")
 
 
-def test_made_up_sentences_repeat_with_their_seed() -> None:
-    assert list(made_up(50)) == list(made_up(50))
-    assert list(made_up(50)) != list(made_up(50, seed=8))
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_made_up_sentences_repeat_with_their_seed(category: str) -> None:
+    assert list(made_up(category, 50, seed=7)) == list(made_up(category, 50, seed=7))
+    assert list(made_up(category, 50, seed=7)) != list(made_up(category, 50, seed=8))
+
+
+def test_categories_are_held_out_and_share_nothing() -> None:
+    chosen = categories("test", 84)
+    assert {name: len(texts) for name, texts in chosen.items()} == dict.fromkeys(chosen, 84)
+    everything = [text for texts in chosen.values() for text in texts]
+    assert len(set(everything)) == len(everything)
+    assert {split_of(text) for text in everything} == {"test"}

@@ -62,7 +62,9 @@ def crops(folder: Path, batch: int, seed: int, held_out: bool) -> Iterator[Tenso
 
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
-    codec, loss_of = Codec(CodecConfig()), SpectralLoss()
+    codec, loss_of = Codec(CodecConfig(levels=tuple(options.levels))), SpectralLoss()
+    if options.start:
+        codec.load_state_dict(Codec.load(options.start).state_dict())
     optimizer = torch.optim.AdamW(codec.parameters(), lr=options.rate, betas=(0.8, 0.98), weight_decay=1e-3)
     checkpoint = Checkpoint(options.out / "codec.pt", codec, optimizer)
     first = checkpoint.resume()
@@ -108,6 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="training.train_codec", description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and result")
+    parser.add_argument("--start", type=Path, help="folder of a codec to go on from, its levels may differ")
+    parser.add_argument(
+        "--levels", type=int, nargs="+", default=CodecConfig.levels, help="of the quantiser, by dimension"
+    )
     parser.add_argument("--steps", type=int, default=1_750)
     parser.add_argument("--batch", type=int, default=16, help="crops of two seconds in a step")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")

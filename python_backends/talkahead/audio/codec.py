@@ -24,7 +24,10 @@ from talkahead.weights import load_float32
 
 @dataclass(frozen=True)
 class CodecConfig:
-    """Shape of the codec; `hop` samples a frame, `context_frames` and `lookahead_frames` at its edges."""
+    """Shape of the codec; `hop` samples a frame, `context_frames` and `lookahead_frames` at its edges.
+
+    `silence_code` is what the encoder makes of digital silence: pauses are written with it.
+    """
 
     sample_rate_hz: int = 16_000
     hop: int = 320
@@ -38,6 +41,7 @@ class CodecConfig:
     lookahead_frames: int = 1
     subframes: int = 2
     num_fft: int = 640
+    silence_code: int = 0
 
     @property
     def codebook_size(self) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.checkpoint import Checkpoint, report
-from training.schedule import set_learning_rate
+from training.schedule import Schedule
 
 CROP = 32_000
 _SILENCE = 1e-4
@@ -70,9 +70,10 @@ def train(options: argparse.Namespace) -> None:
     first = checkpoint.resume()
     batches = crops(options.corpus, options.batch, options.seed + first, held_out=False)
     held_out = next(crops(options.corpus, 32, 1, held_out=True))
+    schedule = Schedule(options.rate, options.steps, warm_up=100, decay=0.8)
     began, smooth = time.monotonic(), 0.0
     for step in range(first, options.steps):
-        set_learning_rate(optimizer, options.rate, step, options.steps, warm_up=100)
+        schedule.apply(optimizer, step)
         audio = next(batches)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             restored = codec(audio)

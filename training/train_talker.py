@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from training.checkpoint import Checkpoint, report
 from training.dataset import STEP, Batch, Dataset
-from training.schedule import set_learning_rate
+from training.schedule import Schedule
 
 GUIDED = (2, 0)
 _IGNORE = -100
@@ -121,13 +121,27 @@ def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int)
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     learn, held_out = Dataset(options.dataset, "train"), Dataset(options.dataset, "development")
+    schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
     print(
         f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True
     )
     size = CodecConfig.from_file(options.codec / "codec.json").codebook_size
+    heads = options.width // options.head_dim
     voice = Voice(
-        TextEncoderConfig(learn.voice_names, NUM_SYMBOLS, dropout=options.dropout),
-        LlamaConfig(size + 1, size, num_hidden_layers=options.layers),
+        TextEncoderConfig(
+            learn.voice_names, NUM_SYMBOLS, width=options.width, heads=heads, dropout=options.dropout
+        ),
+        LlamaConfig(
+            vocab_size=size + 1,
+            eos_token_id=size,
+            hidden_size=options.width,
+            intermediate_size=options.intermediate,
+            num_hidden_layers=options.layers,
+            num_attention_heads=heads,
+            num_key_value_heads=heads,
+            head_dim=options.head_dim,
+            max_position_embeddings=options.positions,
+        ),
         options.dropout,
     )
     optimizers = optimizers_of(voice, options.decay)
@@ -135,9 +149,9 @@ def train(options: argparse.Namespace) -> None:
     first = step = checkpoint.resume()
     began, smooth, epoch = time.monotonic(), 0.0, first
     while step < options.steps:
-        for batch in learn.batches(options.tokens, seed=options.seed + epoch):
+        for batch in learn.batches(options.tokens, options.seed + epoch, options.prompted, options.positions):
             for optimizer in optimizers:
-                set_learning_rate(optimizer, options.rate, step, options.steps, warm_up=150)
+                schedule.apply(optimizer, step)
                 optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 losses = voice(batch, options.corruption)
@@ -184,7 +198,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and results")
     parser.add_argument("--steps", type=int, default=1_150)
     parser.add_argument("--tokens", type=int, default=10_000, help="padded positions in a step")
-    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--intermediate", type=int, default=512)
+    parser.add_argument("--head-dim", type=int, default=64)
+    parser.add_argument("--positions", type=int, default=1_536, help="the longest prompt and speech together")
+    parser.add_argument(
+        "--prompted", type=float, default=0.3, help="share of utterances that prompt another, or follow one"
+    )
+    parser.add_argument("--warm-up", type=int, default=100, help="steps until the peak learning rate")
+    parser.add_argument(
+        "--cooldown", type=float, default=0.35, help="share of the steps that bring it down again"
+    )
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--decay", type=float, default=0.05, help="weight decay of the hidden matrices")
     parser.add_argument(

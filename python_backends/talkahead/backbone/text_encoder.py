@@ -61,7 +61,8 @@ class TextEncoder(nn.Module):
 
     `forward`: symbols int64 [B, T, 4], lengths int64 [B], voices int64 [B] -> prompts [B, T + 1, D]. Row b
     holds `lengths[b]` symbol rows and then the start row, from which the talker draws its first frame; the
-    rest is zero.
+    rest is zero. Voice `len(config.voices)` is none of them: the voice of the reference that the prompt goes
+    on with.
     """
 
     def __init__(self, config: TextEncoderConfig) -> None:
@@ -81,7 +82,7 @@ class TextEncoder(nn.Module):
     def forward(self, symbols: Tensor, lengths: Tensor, voices: Tensor) -> Tensor:
         valid = torch.arange(symbols.shape[1], device=symbols.device) < lengths[:, None]
         mask = valid[..., None].to(self.start.dtype)
-        voice = self.voices(voices)[:, None]
+        voice = functional.embedding(voices, functional.pad(self.voices.weight, (0, 0, 0, 1)))[:, None]
         rows = self.symbols(symbols[..., 0]) + voice
         for level, embedding in enumerate(self.prosody, 1):
             rows = rows + embedding(symbols[..., level])

@@ -58,6 +58,10 @@ class SegmentHeader(IntHeader):
     """Offsets of the segment in the client's TEXT, in characters."""
     seed: int
     """Seed of the stream's draws: the client's, or one the frontend picked."""
+    pause_frames: int = 0
+    """Silent frames that the talker adds behind the segment; 0 on a stream's last."""
+    reference: int = 0
+    """Key of the speech prompt in the encoder's voice cache, 63 bits; 0 = a named voice."""
 
 
 @dataclass(frozen=True)

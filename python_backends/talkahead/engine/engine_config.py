@@ -11,6 +11,8 @@ class EngineConfig:
 
     Args:
         context_frames, lookahead_frames: what the codec needs around a window's new frames.
+        silence_code: the codec's code of silence, of which pauses between segments are made.
+        max_pause_frames: the longest pause that a segment may ask for.
         frames_per_s: the codec's frame rate.
         max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
@@ -32,6 +34,8 @@ class EngineConfig:
 
     context_frames: int
     lookahead_frames: int
+    silence_code: int = 0
+    max_pause_frames: int = 100
     frames_per_s: float = 50.0
     max_step_rows: int = 0
     max_pending: int = 64

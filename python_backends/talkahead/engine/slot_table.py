@@ -18,16 +18,17 @@ class SlotTable:
     """Slots and their owners. After a step only those whose owner has something to do are reported.
 
     Attributes:
-        frames: int32 [R, F, 1], the frames of the segment in each slot.
+        frames: int32 [R, F, 1], the frames of the segment in each slot, its pause included.
         counts: int64 [R], how many there are.
         wake_at: int64 [R], the count at which the owner has something to do.
         ended: bool [R], the end-of-speech token was drawn.
         totals: int64 [R, 3], target steps, tokens drafted, drafted tokens accepted.
     """
 
-    def __init__(self, step: DecodeStep, num_slots: int, max_frames: int, eos: int) -> None:
+    def __init__(self, step: DecodeStep, num_slots: int, max_frames: int, *, eos: int, silence: int) -> None:
         self._step = step
         self._eos = eos
+        self._silence = silence
         self.frames: npt.NDArray[np.int32] = np.zeros((num_slots, max_frames, 1), dtype=np.int32)
         self.counts: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.wake_at: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
@@ -54,6 +55,11 @@ class SlotTable:
         self.wake_at[slot] = 1
         self.ended[slot] = False
         self.totals[slot] = 0
+
+    def fall_silent(self, slot: int, spoken: int, pause: int) -> None:
+        """The slot's segment has `spoken` frames and a pause behind them, which takes no step."""
+        self.frames[slot, spoken : spoken + pause] = self._silence
+        self.counts[slot] = spoken + pause
 
     def release(self, owner: Speech) -> None:
         """Free the owner's slot, if it has one."""

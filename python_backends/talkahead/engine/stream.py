@@ -35,6 +35,8 @@ class Speech:
     start: int = 0
     """Frames already sent in windows."""
     slot: int | None = None
+    is_spoken: bool = False
+    """Its last frame has been drawn, or its slot is full: only its pause and its windows are left."""
 
     @property
     def index(self) -> int:
@@ -43,6 +45,11 @@ class Speech:
     @property
     def is_final(self) -> bool:
         return self.request.header.last == 1
+
+    @property
+    def pause_frames(self) -> int:
+        """Silent frames behind its own."""
+        return 0 if self.is_final else self.request.header.pause_frames
 
 
 @dataclass(frozen=True)

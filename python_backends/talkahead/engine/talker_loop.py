@@ -65,7 +65,13 @@ class TalkerLoop:
         self._clock = clock
         self._telemetry = telemetry
         positions = backbone.max_positions
-        self._table = SlotTable(step, backbone.num_slots, positions, backbone.eos)
+        self._table = SlotTable(
+            step,
+            backbone.num_slots,
+            positions + config.max_pause_frames,
+            eos=backbone.eos,
+            silence=config.silence_code,
+        )
         self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end)
         self._cutter = WindowCutter(
             self._table, self._ledger, config, telemetry, max_positions=positions, address=address
@@ -186,6 +192,9 @@ class TalkerLoop:
         longest = self._backbone.max_positions - 1
         if prompt.ndim != 2 or prompt.shape[1] != width or not 1 <= len(prompt) <= longest:
             return BadRequest("PROMPT", prompt.shape, f"[P, {width}] with P from 1 to {longest}")
+        pause, longest = request.header.pause_frames, self._config.max_pause_frames
+        if not 0 <= pause <= longest:
+            return BadRequest("SEGMENT: pause_frames", pause, f"a whole number from 0 to {longest}")
         if not np.isfinite(prompt).all():
             return TalkaheadError("PROMPT: the encoder sent numbers that are not finite")
         return None

@@ -46,14 +46,15 @@ class WindowCutter:
             slot = speech.slot
             if slot is None:
                 return
-            cap = self._cap(stream, speech)
+            room = self._max_positions - len(speech.request.prompt)
+            self._pause_when_spoken(speech, slot, room)
+            cap = max(self._allowance(stream, speech), 1)
             frames = min(int(self._table.counts[slot]), cap)
-            cut = stream.plan.cut(
-                speech.start, stream.chunk, frames, ended=self._has_ended(slot) or frames == cap
-            )
+            cut = stream.plan.cut(speech.start, stream.chunk, frames, ended=speech.is_spoken or frames == cap)
             stream.is_blocked = cut is not None and not self._may_send(stream, now)
             if cut is None:
-                self._table.wake_at[slot] = min(stream.plan.frames_needed(speech.start, stream.chunk), cap)
+                needed = stream.plan.frames_needed(speech.start, stream.chunk)
+                self._table.wake_at[slot] = min(needed, cap, room)
                 return
             if stream.is_blocked:
                 return
@@ -78,10 +79,12 @@ class WindowCutter:
         waits = (stream.deadline - self._config.max_lead_s for stream in blocked if stream.is_blocked)
         return min((at for at in waits if at > now), default=math.inf)
 
-    def _cap(self, stream: Stream, speech: Speech) -> int:
-        """Frames that this segment may have: what its slot holds, and what max_seconds leaves."""
-        room = self._max_positions - len(speech.request.prompt)
-        return max(min(room, self._allowance(stream, speech)), 1)
+    def _pause_when_spoken(self, speech: Speech, slot: int, room: int) -> None:
+        """At its end, or where the `room` of its slot ends, a segment is followed by its pause."""
+        drawn = int(self._table.counts[slot])
+        if not speech.is_spoken and (self._has_ended(slot) or drawn >= room):
+            speech.is_spoken = True
+            self._table.fall_silent(slot, min(drawn, room), speech.pause_frames)
 
     def _allowance(self, stream: Stream, speech: Speech) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""

@@ -16,6 +16,7 @@ from talkahead.engine.acknowledgements import rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.rendezvous import draining_flag
+from talkahead.serving.speech_shape import SpeechShape
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
 from talkahead.telemetry import Telemetry
@@ -39,8 +40,10 @@ class Utterance:
     stream: int
     sender: ResponseSender
 
-    def header(self, segment: int, is_last: bool, start: int, end: int) -> SegmentHeader:
-        return SegmentHeader(self.stream, segment, int(is_last), start, end, self.seed)
+    def header(
+        self, segment: int, is_last: bool, start: int, end: int, pause_frames: int = 0
+    ) -> SegmentHeader:
+        return SegmentHeader(self.stream, segment, int(is_last), start, end, self.seed, pause_frames)
 
 
 class FrontendServer:
@@ -50,6 +53,7 @@ class FrontendServer:
         self._wire = Wire(api)
         self._log = api.Logger
         self._voices = Voices.of(config)
+        self._shape = SpeechShape.of(config)
         self._text = TextFrontend()
         self._text.segments(_WARM_UP_TEXT)
         self._draining = draining_flag(rendezvous_folder())
@@ -113,7 +117,8 @@ class FrontendServer:
                 self._break_off(utterance, sent, error)
 
     def _send(self, utterance: Utterance, segment: TextSegment, index: int, is_last: bool) -> None:
-        header = utterance.header(index, is_last, segment.char_start, segment.char_end)
+        pause = self._shape.frames(segment.pause_s)
+        header = utterance.header(index, is_last, segment.char_start, segment.char_end, pause)
         self._send_symbols(utterance, segment.symbols, header)
 
     def _send_symbols(

@@ -27,7 +27,9 @@ from torch import Tensor
 VOICES = 64
 FRAME_LIMIT = 100
 EOS = VOICES * 8
-CONFIG = EngineConfig(context_frames=5, lookahead_frames=2, first_chunk_limit_s=0.1)
+SILENCE = EOS - 1
+"""A code that no script has."""
+CONFIG = EngineConfig(context_frames=5, lookahead_frames=2, silence_code=SILENCE, first_chunk_limit_s=0.1)
 
 
 def script(voice: int, frames: int) -> list[int]:
@@ -167,6 +169,7 @@ class Rig:
         *,
         segment: int = 0,
         last: bool = True,
+        pause: int = 0,
         request_id: str = "",
         breaks_at: int = -1,
         **options: object,
@@ -176,7 +179,7 @@ class Rig:
         self.outlets.append(outlet)
         prompt = np.zeros((3 + segment, 4), dtype=np.float32)
         prompt[0, :2] = stream % VOICES, frames
-        header = SegmentHeader(stream, segment, int(last), segment * 10, segment * 10 + 9, 7)
+        header = SegmentHeader(stream, segment, int(last), segment * 10, segment * 10 + 9, 7, pause)
         chosen = RequestOptions.from_parameters({"temperature": 0.0, **options})  # type: ignore[dict-item]
         channel = Channel(outlet, lambda job: job(), self._losses.append)
         self.loop.submit(SegmentRequest(header, prompt, chosen, request_id, outlet), channel)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talkahead.engine.acknowledgements import WindowDone
 from talkahead.errors import Code, TalkaheadError
-from talker_fakes import CONFIG, Outlet, Rig, script
+from talker_fakes import CONFIG, SILENCE, Outlet, Rig, script
 
 
 def test_without_acknowledgements_decoding_stops() -> None:
@@ -266,16 +266,19 @@ ACTIONS = st.sampled_from(
 def test_whatever_happens_every_stream_ends_once(actions: list[tuple[str, int]]) -> None:
     """Random arrivals, faults, cancels, silence: at the end nothing is left, and who finished got it all."""
     rig = Rig(num_slots=3, config=replace(CONFIG, max_pending=4, max_windows=7, max_step_rows=2))
-    spoken: list[tuple[int, int, Outlet]] = []
+    spoken: list[tuple[list[int], Outlet]] = []
     for stream, (action, number) in enumerate(actions):
         if action == "submit":
             segments = 1 + number % 3
             for segment in range(segments):
                 frames = 1 + (number >> 2) % 45
                 breaks_at = (number >> 9) % 4 if number % 11 == 0 else -1
-                last = segment == segments - 1
-                outlet = rig.submit(stream, frames, segment=segment, last=last, breaks_at=breaks_at)
-                spoken.append((stream, frames, outlet))
+                last, pause = segment == segments - 1, (number >> 4) % 30
+                outlet = rig.submit(
+                    stream, frames, segment=segment, last=last, pause=pause, breaks_at=breaks_at
+                )
+                silence = [] if last else [SILENCE] * pause
+                spoken.append((script(stream % 64, frames) + silence, outlet))
         elif action == "turn":
             rig.run(1 + number % 7)
         elif action == "run":
@@ -293,9 +296,9 @@ def test_whatever_happens_every_stream_ends_once(actions: list[tuple[str, int]])
         rig.finish()
         rig.advance(CONFIG.idle_timeout_s + CONFIG.segment_timeout_s)
     rig.assert_empty()
-    for stream, frames, outlet in spoken:
+    for tokens, outlet in spoken:
         assert outlet.end is not None
-        assert outlet.tokens == script(stream % 64, frames)[: len(outlet.tokens)]
+        assert outlet.tokens == tokens[: len(outlet.tokens)]
         if outlet.windows and outlet.windows[-1].header.last:
-            assert len(outlet.tokens) == frames
+            assert outlet.tokens == tokens
     assert rig.run() == math.inf

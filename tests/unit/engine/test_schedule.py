@@ -111,7 +111,7 @@ def test_urgency_sets_a_newcomers_deadline(urgency: int, limit_s: float) -> None
 def make_table(num_slots: int) -> tuple[SlotTable, ScriptedBackbone]:
     backbone = ScriptedBackbone(num_slots)
     step = DecodeStep(backbone, NullDrafter(), MatchVerifier())
-    return SlotTable(step, num_slots, 20, backbone.eos), backbone
+    return SlotTable(step, num_slots, 20, eos=backbone.eos, silence=0), backbone
 
 
 def make_owner() -> Speech:

@@ -25,7 +25,7 @@ def segment(length: int, voice: int = 0, fill: int | None = None) -> Request:
             "SYMBOLS": symbols,
             "VOICE_ID": np.array([voice], np.int32),
             "REFERENCE": np.zeros(0, np.float32),
-            "SEGMENT": np.arange(6, dtype=np.int64) + length,
+            "SEGMENT": np.arange(8, dtype=np.int64) + length,
         }
     )
 

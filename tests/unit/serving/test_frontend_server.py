@@ -143,3 +143,9 @@ def test_a_short_text_overtakes_a_long_one(frontend: FrontendServer) -> None:
     for _ in range(2):
         assert ended.acquire(timeout=20)
     assert order.index("short") < 200 and order.count("long") == 301
+
+
+def test_pauses_are_asked_for_by_punctuation(ask: Ask) -> None:
+    """0.35 s after a sentence, 0.6 s after a paragraph, at 50 frames a second."""
+    request = ask("One, two. Three!\n\nFour.")
+    assert [header.pause_frames for header in headers(request)] == [18, 30, 0]

@@ -40,6 +40,13 @@ def table(rows: Sequence[dict[str, str]]) -> str:
     )
 
 
+def markdown(rows: Sequence[dict[str, str]]) -> str:
+    """Rows as a Markdown table; the first row's keys are the header."""
+    header = list(rows[0])
+    lines = [header, ["--:"] * len(header), *([row[name] for name in header] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def save(
     path: Path, kind: str, environment: Environment, settings: Mapping[str, Any], results: Sequence[Any]
 ) -> None:

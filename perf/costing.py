@@ -1,0 +1,261 @@
+"""`python -m perf.costing`: what a step of the native decoder costs, by the talker's shape, streams and nodes.
+
+Random weights of each shape, KV of `--cache` positions, one thread. Times are the thread's own CPU seconds, so
+that a busy machine shows through its caches and clock alone; cells of all shapes are measured by turns, and
+ratios are to be read within one run. Heads are one product of the same decoder over their weights together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Self
+
+import torch
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.sampling import SamplingSettings, draw
+from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
+
+from perf import report
+from perf.environment import Environment
+
+CANDIDATES = (
+    *("6x256x640", "12x256x640", "12x192x512", "16x192x512", "16x160x448", "20x128x384"),
+    *("12x192x512:1001", "12x192x512:4097", "12x192x512x32"),
+)
+ROWS = (1, 4, 16)
+NODES = (1, 2, 4, 8, 16, 32, 64)
+DRAFT_LAYERS = (1, 2, 3)
+HEADS = 4
+HEAD_CANDIDATES = 10
+"""Tokens of each head that a tree may use."""
+_FANOUT = 3
+_LOGIT_SPREAD = 3.0
+"""Standard deviation of the logits that are drawn from: about 3 nats, as a trained talker's."""
+_SAMPLE_S = 2e-3
+"""A sample lasts at least this long: short calls are repeated inside it."""
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A talker's sizes, written `layers x width x intermediate [x head size] [: vocabulary]`."""
+
+    layers: int
+    width: int
+    intermediate: int
+    head_dim: int
+    vocabulary: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `12x192x512`, `12x192x512x32` or `12x192x512:1001`; raises ArgumentTypeError."""
+        found = re.fullmatch(r"(\d+)x(\d+)x(\d+)(?:x(\d+))?(?::(\d+))?", text)
+        if not found:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not LAYERSxWIDTHxINTERMEDIATE[xHEAD_DIM][:VOCABULARY]"
+            )
+        layers, width, intermediate = map(int, found.group(1, 2, 3))
+        head_dim = int(found[4] or (32 if width % 64 else 64))
+        if width % head_dim:
+            raise argparse.ArgumentTypeError(f"{text!r}: heads of {head_dim} do not divide {width}")
+        return cls(layers, width, intermediate, head_dim, int(found[5] or 1601))
+
+    def __str__(self) -> str:
+        return f"{self.layers}x{self.width}x{self.intermediate}x{self.head_dim}:{self.vocabulary}"
+
+    @property
+    def config(self) -> LlamaConfig:
+        heads = self.width // self.head_dim
+        return LlamaConfig(
+            self.vocabulary,
+            self.vocabulary - 1,
+            hidden_size=self.width,
+            intermediate_size=self.intermediate,
+            num_hidden_layers=self.layers,
+            num_attention_heads=heads,
+            num_key_value_heads=heads,
+            head_dim=self.head_dim,
+        )
+
+    @property
+    def parameters(self) -> int:
+        """All of them, embeddings and head included."""
+        layer = 4 * self.width**2 + 3 * self.width * self.intermediate + 2 * self.width
+        return self.layers * layer + 2 * self.vocabulary * self.width + self.width
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One part's CPU time for `rows` streams.
+
+    Args:
+        part: `step` (forward of `size` nodes a stream), `draw` (a token after each of `size` nodes), `draft` (a
+            step of the first `size` layers with the head), `heads` (`size` residual heads and their best tokens).
+    """
+
+    shape: str
+    parameters: int
+    part: str
+    rows: int
+    size: int
+    p50_ms: float
+    min_ms: float
+    samples_ms: list[float]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    shape: Shape
+    part: str
+    rows: int
+    size: int
+    call: Call
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    environment = Environment.record()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    cells = [cell for shape in options.shapes for cell in _cells(shape, options.cache)]
+    costs = measure(cells, options.repeats)
+    print(report.markdown(list(summary(costs))))
+    settings = {
+        "cache": options.cache,
+        "repeats": options.repeats,
+        "clock": "CPU time of the thread",
+        "heads": HEADS,
+        "head_candidates": HEAD_CANDIDATES,
+        "heads_as": "one native product of width -> heads * (width + vocabulary), then torch.topk",
+        "tree": f"every node has {_FANOUT} children",
+    }
+    report.save(options.out, "costing", environment, settings, costs)
+    return 0
+
+
+def measure(cells: Sequence[_Cell], repeats: int) -> list[Cost]:
+    """Times all cells by turns, `repeats` times; a cell's neighbours in time are the other shapes' same cell."""
+    order = sorted(cells, key=lambda cell: (cell.part, cell.rows, cell.size))
+    counts = [max(1, round(_SAMPLE_S / _seconds(cell.call, 1))) for cell in order]
+    samples: list[list[float]] = [[] for _ in order]
+    for repeat in range(repeats):
+        print(f"repeat {repeat + 1}/{repeats}", file=sys.stderr, flush=True)
+        for cell, count, own in zip(order, counts, samples, strict=True):
+            own.append(1e3 * _seconds(cell.call, count))
+    return [
+        Cost(
+            *(str(cell.shape), cell.shape.parameters, cell.part, cell.rows, cell.size),
+            *(median(own), min(own), own),
+        )
+        for cell, own in zip(order, samples, strict=True)
+    ]
+
+
+def summary(costs: Sequence[Cost]) -> Iterator[dict[str, str]]:
+    """One row per shape and number of streams; all but the first three columns are in plain steps."""
+    by_key = {(cost.shape, cost.part, cost.rows, cost.size): cost.p50_ms for cost in costs}
+    shapes = {cost.shape: cost.parameters for cost in costs}
+    for shape, rows in product(shapes, sorted({cost.rows for cost in costs})):
+
+        def step(nodes: int, shape: str = shape, rows: int = rows) -> float:
+            return by_key[shape, "step", rows, nodes] + by_key[shape, "draw", rows, nodes]
+
+        plain = step(1)
+        yield {
+            "shape": shape,
+            "parameters": f"{shapes[shape] / 1e6:.1f} M",
+            "streams": str(rows),
+            "step": f"{plain:.3f} ms",
+            "frames/s": f"{1e3 * rows / plain:.0f}",
+            **{f"{nodes} nodes": f"{step(nodes) / plain:.2f}" for nodes in NODES[1:]},
+            f"{HEADS} heads": f"{by_key[shape, 'heads', rows, HEADS] / plain:.2f}",
+            **{
+                f"draft of {layers}": f"{by_key[shape, 'draft', rows, layers] / plain:.2f}"
+                for layers in DRAFT_LAYERS
+            },
+        }
+
+
+def _cells(shape: Shape, cache: int) -> Iterator[_Cell]:
+    decoder = _decoder(shape, cache, max(NODES))
+    drafts = {layers: _decoder(replace(shape, layers=layers), cache, 1) for layers in DRAFT_LAYERS}
+    together = replace(shape, layers=0, vocabulary=HEADS * (shape.width + shape.vocabulary))
+    heads = _decoder(together, cache, 1)
+    for rows in ROWS:
+        for nodes in NODES:
+            yield _Cell(shape, "step", rows, nodes, _step(decoder, rows, nodes))
+            yield _Cell(shape, "draw", rows, nodes, _drawing(shape, rows, nodes))
+        for layers, draft in drafts.items():
+            yield _Cell(shape, "draft", rows, layers, _step(draft, rows, 1))
+        yield _Cell(shape, "heads", rows, HEADS, _guessing(shape, heads, rows))
+
+
+def _decoder(shape: Shape, cache: int, nodes: int) -> NativeDecoder:
+    """Random weights that bfloat16 holds, and KV of `cache` positions in every slot."""
+    state = {name: value.bfloat16().float() for name, value in Llama(shape.config).state_dict().items()}
+    decoder = NativeDecoder(
+        shape.config, state, num_slots=max(ROWS), max_positions=cache, max_nodes=nodes
+    )
+    slots = list(range(max(ROWS)))
+    decoder.prefill(slots, torch.randn(len(slots), cache, shape.width), [cache] * len(slots))
+    return decoder
+
+
+def _step(decoder: NativeDecoder, rows: int, nodes: int) -> Call:
+    shape = TreeShape((ROOT_PARENT, *((node - 1) // _FANOUT for node in range(1, nodes))))
+    tree = TokenTree(torch.randint(decoder.vocab_size, (rows, nodes, 1)), shape)
+    return lambda: decoder.score(tree, slice(0, rows))
+
+
+def _drawing(shape: Shape, rows: int, nodes: int) -> Call:
+    logits = _LOGIT_SPREAD * torch.randn(rows, nodes, shape.vocabulary)
+    ones = torch.ones(rows, dtype=torch.float64)
+    settings = SamplingSettings.of(0.7 * ones, torch.zeros(rows, dtype=torch.int64), 0.95 * ones)
+    keys = stream_keys(torch.arange(rows), torch.zeros(rows, dtype=torch.int64))
+    positions = torch.arange(nodes).expand(rows, nodes)
+    return lambda: draw(logits, settings, keys, positions)
+
+
+def _guessing(shape: Shape, heads: NativeDecoder, rows: int) -> Call:
+    tree = TokenTree(torch.zeros((rows, 1, 1), dtype=torch.int64))
+
+    def guess() -> object:
+        logits = heads.score(tree, slice(0, rows)).logits[:, 0, HEADS * shape.width :]
+        return logits.reshape(rows, HEADS, shape.vocabulary).topk(HEAD_CANDIDATES)
+
+    return guess
+
+
+def _seconds(call: Call, count: int) -> float:
+    """Of one call, after one that warms the caches."""
+    call()
+    began = time.thread_time()
+    for _ in range(count):
+        call()
+    return (time.thread_time() - began) / count
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m perf.costing", description=__doc__)
+    add = parser.add_argument
+    shapes = list(map(Shape.parse, CANDIDATES))
+    add("--shapes", type=Shape.parse, nargs="+", default=shapes, metavar="LxWxI", help=" ".join(CANDIDATES))
+    add("--cache", type=int, default=150, help="positions behind each stream (%(default)s)")
+    add("--repeats", type=int, default=15, help="(%(default)s)")
+    add("--out", type=Path, default=Path("perf/results/costing.json"), help="(%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

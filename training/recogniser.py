@@ -4,13 +4,10 @@ model of the evaluation texts, so that the teacher scores low and what is skippe
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,33 +17,12 @@ from rapidfuzz.distance import Levenshtein
 from talkahead.text import TextFrontend
 from talkahead.text.symbols import SYMBOLS
 
-_DISCOUNT = 0.6
+from training.language_model import bigram_model, words_of
 
-
-def words_of(text: str) -> list[str]:
-    """Words of a normalised text, without punctuation."""
-    return re.findall(r"[a-z']+", text.lower())
-
-
-def bigram_model(sentences: Sequence[Sequence[str]]) -> str:
-    """A bigram model with absolute discounting, in ARPA format."""
-    padded = [["<s>", *sentence, "</s>"] for sentence in sentences]
-    unigrams = Counter(word for sentence in padded for word in sentence)
-    bigrams = Counter(pair for sentence in padded for pair in pairwise(sentence))
-    followers = Counter(first for first, _ in bigrams)
-    begun = Counter(first for sentence in padded for first in sentence[:-1])
-    total = sum(unigrams.values())
-    lines = ["\\data\\", f"ngram 1={len(unigrams)}", f"ngram 2={len(bigrams)}", "", "\\1-grams:"]
-    for word, count in sorted(unigrams.items()):
-        backoff = _DISCOUNT * followers[word] / begun[word] if begun[word] else 1.0
-        lines.append(f"{math.log10(count / total):.5f} {word} {math.log10(backoff):.5f}")
-    lines += ["", "\\2-grams:"]
-    for (first, second), count in sorted(bigrams.items()):
-        share = (count - _DISCOUNT) / begun[first] + _DISCOUNT * followers[first] / begun[first] * unigrams[
-            second
-        ] / total
-        lines.append(f"{math.log10(share):.5f} {first} {second}")
-    return "\n".join([*lines, "", "\\end\\", ""])
+_QUIET = 1600
+"""Samples of silence on either side, which the acoustic model expects."""
+_FRAME = 160
+_TEXTS, _GRAMMAR = "texts", "grammar"
 
 
 @dataclass(frozen=True)
@@ -58,6 +34,25 @@ class WordErrors:
     heard: str
 
 
+@dataclass(frozen=True)
+class HeardWord:
+    """A word and its samples [start, stop)."""
+
+    word: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Transition:
+    """An edge of a grammar between two numbered states; without a word it takes no time."""
+
+    source: int
+    target: int
+    probability: float
+    word: str | None = None
+
+
 class Recogniser:
     """Hears evaluation texts. `texts` are normalised words; the language model knows exactly these."""
 
@@ -66,39 +61,65 @@ class Recogniser:
         with tempfile.TemporaryDirectory() as folder:
             model, dictionary = Path(folder) / "texts.lm", Path(folder) / "texts.dict"
             model.write_text(bigram_model(sentences))
-            dictionary.write_text(self._dictionary({word for sentence in sentences for word in sentence}))
+            dictionary.write_text(_pronunciations({word for sentence in sentences for word in sentence}))
             self._decoder = pocketsphinx.Decoder(
                 hmm=pocketsphinx.get_model_path("en-us/en-us"),
-                lm=str(model),
+                lm=None,
                 dict=str(dictionary),
                 loglevel="FATAL",
             )
-
-    @staticmethod
-    def _dictionary(words: set[str]) -> str:
-        known: dict[str, str] = {}
-        for line in Path(pocketsphinx.get_model_path("en-us/cmudict-en-us.dict")).read_text().splitlines():
-            word, phones = line.split(" ", 1)
-            if re.sub(r"\(\d+\)$", "", word) in words:
-                known[word] = phones
-        frontend = TextFrontend()
-        for word in words - known.keys():
-            symbols = [
-                SYMBOLS[index] for segment in frontend.segments(word) for index in segment.symbols[:, 0]
-            ]
-            known[word] = " ".join(symbol.rstrip("012") for symbol in symbols if symbol[0].isalpha())
-        return "".join(f"{word} {phones}\n" for word, phones in sorted(known.items()))
+            self._decoder.add_lm_file(_TEXTS, str(model))
 
     def hear(self, audio: npt.NDArray[np.int16]) -> str:
         """The words heard in 16 kHz audio [N]."""
-        quiet = np.zeros(1600, dtype=np.int16)
-        self._decoder.start_utt()
-        self._decoder.process_raw(np.concatenate([quiet, audio, quiet]).tobytes(), full_utt=True)
-        self._decoder.end_utt()
-        hypothesis = self._decoder.hyp()
-        return re.sub(r"\(\d+\)", "", hypothesis.hypstr) if hypothesis else ""
+        self._decoder.activate_search(_TEXTS)
+        return " ".join(heard.word for heard in self._decode(audio))
 
     def errors(self, asked: str, audio: npt.NDArray[np.int16]) -> WordErrors:
         heard = self.hear(audio)
         asked_words = words_of(asked)
         return WordErrors(Levenshtein.distance(asked_words, words_of(heard)), len(asked_words), heard)
+
+    def follow(
+        self, transitions: Sequence[Transition], final: int, audio: npt.NDArray[np.int16]
+    ) -> list[HeardWord]:
+        """The best path through a grammar from state 0 to state `final`; empty when there is none."""
+        edges = [
+            (edge.source, edge.target, edge.probability, *([edge.word] if edge.word else []))
+            for edge in transitions
+        ]
+        self._decoder.add_fsg(_GRAMMAR, self._decoder.create_fsg(_GRAMMAR, 0, final, edges))
+        self._decoder.activate_search(_GRAMMAR)
+        return self._decode(audio)
+
+    def _decode(self, audio: npt.NDArray[np.int16]) -> list[HeardWord]:
+        quiet = np.zeros(_QUIET, dtype=np.int16)
+        self._decoder.start_utt()
+        self._decoder.process_raw(np.concatenate([quiet, audio, quiet]).tobytes(), full_utt=True)
+        self._decoder.end_utt()
+        if self._decoder.hyp() is None:
+            return []
+        return [
+            HeardWord(
+                re.sub(r"\(\d+\)", "", segment.word),
+                max(0, segment.start_frame * _FRAME - _QUIET),
+                min(len(audio), (segment.end_frame + 1) * _FRAME - _QUIET),
+            )
+            for segment in self._decoder.seg()
+            if segment.word[0].isalpha() or segment.word[0] == "'"
+        ]
+
+
+def _pronunciations(words: Iterable[str]) -> str:
+    """A dictionary of the words: CMUdict's, else the frontend's."""
+    wanted = set(words)
+    known: dict[str, str] = {}
+    for line in Path(pocketsphinx.get_model_path("en-us/cmudict-en-us.dict")).read_text().splitlines():
+        word, phones = line.split(" ", 1)
+        if re.sub(r"\(\d+\)$", "", word) in wanted:
+            known[word] = phones
+    frontend = TextFrontend()
+    for word in wanted - known.keys():
+        symbols = [SYMBOLS[index] for segment in frontend.segments(word) for index in segment.symbols[:, 0]]
+        known[word] = " ".join(symbol.rstrip("012") for symbol in symbols if symbol[0].isalpha())
+    return "".join(f"{word} {phones}\n" for word, phones in sorted(known.items()))

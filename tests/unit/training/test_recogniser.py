@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from training.recogniser import bigram_model, words_of
+from training.language_model import bigram_model, words_of
 
 
 def read(model: str) -> tuple[dict[str, tuple[float, float]], dict[tuple[str, str], float]]:

@@ -1,0 +1,69 @@
+"""Phrases that were skipped or said again, found by following the text through the audio.
+
+A phrase is two or more successive words. The recogniser follows a grammar of the text in which it may jump
+over any phrase, or go back by one, where the sound leaves it no other way; what it then takes for spoken is
+compared with what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from rapidfuzz.distance import Levenshtein
+
+from training.language_model import words_of
+from training.measures.frames import Audio
+from training.recogniser import HeardWord, Recogniser, Transition
+
+PHRASE_WORDS = 2
+_JUMP = 1e-6
+"""Any probability from 1e-2 to 1e-13 decides the same on the teacher's audio, whole, cut or doubled."""
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The words of each phrase that was left out, or that was said though not asked (again)."""
+
+    skipped: tuple[str, ...]
+    repeated: tuple[str, ...]
+
+
+def check_phrases(recogniser: Recogniser, asked: str, audio: Audio) -> Phrases:
+    """Of a text whose words the recogniser knows."""
+    words = words_of(asked)
+    heard = recogniser.follow([*_in_order(words), *_jumps(len(words))], len(words), audio)
+    return compare(words, [word.word for word in heard])
+
+
+def align(recogniser: Recogniser, asked: str, audio: Audio) -> list[HeardWord]:
+    """Every word of the text and where it was spoken; empty when the audio cannot be that text."""
+    words = words_of(asked)
+    heard = recogniser.follow(list(_in_order(words)), len(words), audio)
+    return heard if len(heard) == len(words) else []
+
+
+def compare(asked: Sequence[str], said: Sequence[str]) -> Phrases:
+    """Phrases of `asked` that are missing in `said`, and those of `said` that are too many."""
+    blocks = Levenshtein.editops(asked, said).as_matching_blocks()
+    ends = [(0, 0), *((block.a + block.size, block.b + block.size) for block in blocks)]
+    skipped, repeated = [], []
+    for (asked_end, said_end), block in zip(ends[:-1], blocks, strict=True):
+        skipped.append(asked[asked_end : block.a])
+        repeated.append(said[said_end : block.b])
+    return Phrases(tuple(_joined(skipped)), tuple(_joined(repeated)))
+
+
+def _joined(phrases: Iterable[Sequence[str]]) -> Iterator[str]:
+    return (" ".join(words) for words in phrases if len(words) >= PHRASE_WORDS)
+
+
+def _in_order(words: Sequence[str]) -> Iterator[Transition]:
+    return (Transition(place, place + 1, 1.0, word) for place, word in enumerate(words))
+
+
+def _jumps(num_words: int) -> Iterator[Transition]:
+    for source, target in permutations(range(num_words + 1), 2):
+        if abs(target - source) >= PHRASE_WORDS:
+            yield Transition(source, target, _JUMP)

@@ -43,7 +43,7 @@ _NUMBERED = {
     "Figs": "figures", "Sec": "section", "sec": "section", "Eq": "equation", "eq": "equation",
     "Art": "article",
     "art": "article", "Apt": "apartment", "apt": "apartment", "Ste": "suite", "ca": "circa", "c": "circa",
-    "pt": "part", "Pt": "part", "Ex": "example", "ed": "edition",
+    "pt": "part", "Pt": "part", "Ex": "example", "ed": "edition", "min": "minimum", "Min": "minimum",
 }  # fmt: skip
 _PLAIN = {
     "Jr": "junior", "Sr": "senior", "Inc": "incorporated", "Ltd": "limited", "Corp": "corporation",
@@ -86,7 +86,8 @@ PHRASES: dict[str, str] = {
     "24/7": "twenty four seven", "9/11": "nine eleven", "R&D": "r and d", "Q&A": "q and ay",
     "911": "nine one one",
     "Ph.D.": "p h d", "M.Sc.": "m s c", "B.Sc.": "b s c", "&c": "et cetera", "'n'": "and",
-    "N/A": "not applicable", "n/a": "not applicable", "I/O": "i o",
+    "N/A": "not applicable", "n/a": "not applicable", "I/O": "i o", "401k": "four oh one k",
+    "401(k)": "four oh one k", "n°": "number", "N°": "number",
 }  # fmt: skip
 """Short forms with marks inside, read whole."""
 
@@ -95,3 +96,4 @@ MONTHS: tuple[str, ...] = (
     "november",
     "december",
 )  # fmt: skip
+WEEKDAYS: tuple[str, ...] = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 
 from talkahead.text.abbreviations import ABBREVIATIONS, AFTER_A_NAME, Abbreviation, Stop
-from talkahead.text.number_forms import Match
+from talkahead.text.neighbours import Match, word_after, word_before
 from talkahead.text.word_list import SENTENCE_STARTERS
 
-_CONTEXT = 24
-"""Characters looked back for the word before."""
-_NEXT_WORD = re.compile(r"[\s\"'(\[]*([^\W\d_]+|\d)")
 _NOTHING_LEFT = re.compile(r"[\s\"')\]]*\Z")
-_WORD_BEFORE = re.compile(r"([^\W\d_]+)['\"]?[\s-]*$")
 _INITIAL = re.compile(r"\.\s?(?:[A-Z]\.|[A-Z][a-z])")
 
 
@@ -38,7 +34,7 @@ def abbreviation(match: Match) -> Abbreviation | None:
 def stop_after(match: Match, form: str) -> int | None:
     """Where the full stop stands that belongs to the form itself; None if there is none."""
     text, end = match.string, match.end()
-    if form in ("dotted", "clock", "day_month", "phrase") and match[0].endswith("."):
+    if form in ("dotted", "clock", "day_month", "phrase", "measure") and match[0].endswith("."):
         return end - 1
     if not text.startswith(".", end):
         return None
@@ -70,15 +66,3 @@ def opens_sentence(text: str, place: int) -> bool:
     """Whether nothing follows, or a word that usually opens a sentence."""
     after = word_after(text, place)
     return after in SENTENCE_STARTERS or (not after and _NOTHING_LEFT.match(text, place) is not None)
-
-
-def word_after(text: str, place: int) -> str:
-    """The word or digit that follows, over spaces, quotes and opening brackets; "" if something else does."""
-    match = _NEXT_WORD.match(text, place)
-    return match[1] if match else ""
-
-
-def word_before(match: Match) -> str:
-    """The word just before, over a space, hyphen or quote; "" if something else is there."""
-    found = _WORD_BEFORE.search(match.string[max(0, match.start() - _CONTEXT) : match.start()])
-    return found[1] if found else ""

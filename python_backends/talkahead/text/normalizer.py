@@ -12,16 +12,17 @@ from talkahead.text.full_stops import (
     may_end,
     opens_sentence,
     stop_after,
-    word_after,
-    word_before,
 )
 from talkahead.text.lexicon import Lexicon
-from talkahead.text.number_forms import Match, NumberForms, Reader
+from talkahead.text.neighbours import Match, Reader, word_after, word_before
+from talkahead.text.number_forms import NumberForms
 from talkahead.text.number_words import Numbers
 from talkahead.text.roman import RomanNumerals
 from talkahead.text.spelling import LETTER_A, Spelling
+from talkahead.text.states import STATES
 from talkahead.text.symbols import COMMA, EXCLAMATION, PERIOD, QUESTION
 from talkahead.text.transliteration import as_ascii, flatten
+from talkahead.text.units import DIRECTIONS
 from talkahead.text.word_list import word_list
 from talkahead.text.written_forms import PATTERN
 
@@ -31,14 +32,13 @@ _CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]{2,5}")
 _DOUBLED = re.compile(r"(.)\1")
 """Marks a sound, as in "psst" and "brr", rather than letters to be named."""
 _OPENING = frozenset("([{")
+_OPERATORS = frozenset("+=<>×*÷^→≠≈")
 _GRADED = word_list(
     "an An vitamin Vitamin plan Plan grade Grade type Type class Class option Option group Group team"
 )
 """Words before the letter A."""
-_FILE_ENDING = re.compile(
-    r"(?:py|js|ts|txt|pdf|csv|json|html?|md|exe|zip|jpe?g|png|docx?|xlsx?|mp[34]|gif|xml|ya?ml|sh)\b"
-)
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_SMALL_THEN_CAPITALS = re.compile(r"[a-z]{1,3}[A-Z]{2,}")
 _CAPITALS = re.compile(r"[A-Z]{2,}(?:'?s)?")
 _ELLIPSIS = re.compile(r"\.\.+|…")
 _PROTOCOL = re.compile(r"^https?://", re.IGNORECASE)
@@ -51,7 +51,7 @@ _SIGN_NAMES = {
     "±": "plus or minus", "≈": "about equals", "<": "less than", ">": "greater than", "≤": "at most",
     "≥": "at least", "^": "to the power of", "-": "minus", "−": "minus", "%": "percent", "$": "dollars",
     "£": "pounds", "€": "euros", "¥": "yen", "₹": "rupees", "°": "degrees", "§": "section", "№": "number",
-    "²": "squared", "³": "cubed",
+    "²": "squared", "³": "cubed", "√": "square root of", "∞": "infinity", "≠": "is not", "→": "to",
 }  # fmt: skip
 
 
@@ -84,6 +84,7 @@ class Normalizer:
         self._roman = RomanNumerals(numbers)
         self._readers: dict[str, Reader] = {
             **NumberForms(numbers, self._spelling).readers,
+            "plain": self._word,
             "word": self._word,
             "mixed": lambda match: self._spelling.parts(as_ascii(match[0])),
             "dotted": self._dotted,
@@ -92,10 +93,15 @@ class Normalizer:
             "url": self._address,
             "email": self._address,
             "domain": self._address,
+            "file": self._address,
+            "path": self._address,
+            "compass": lambda match: [DIRECTIONS[match["co_house"] or match["co_street"]]],
+            "state": lambda match: STATES[match[0]].split(),
+            "subreddit": lambda match: [match[0][0], "slash"],
             "range": lambda match: ["to"],
-            "per": lambda match: ["per"],
             "hash": lambda match: ["number" if match.string[match.end()].isdigit() else "hashtag"],
             "at": lambda match: ["at"],
+            "about": lambda match: ["about"],
             "sign": lambda match: _SIGN_NAMES[match[0].strip()].split(),
             "pause": lambda match: [COMMA],
             "end": self._end,
@@ -109,7 +115,8 @@ class Normalizer:
             if waiting:
                 if token.text == COMMA and flat[token.start] in _OPENING:
                     continue
-                yield replace(waiting, text=LETTER_A) if token.is_pause else waiting
+                is_letter = token.is_pause or flat[token.start : token.end].strip() in _OPERATORS
+                yield replace(waiting, text=LETTER_A) if is_letter else waiting
             waiting = token if token.text == "a" else None
             if not waiting:
                 yield token
@@ -149,12 +156,13 @@ class Normalizer:
         if written.islower() or (len(written) == 1 and written not in "IVX"):
             return self._plain(written, match)
         before = word_before(match)
-        numeral = self._roman.read(written, before) if before else []
+        numeral = self._roman.read(written, before, word_after(match.string, match.end()))
         if numeral:
             return numeral
         if _CAPITALS.fullmatch(written):
             return self._spelling.capitals(written, _is_shouted(match, before))
-        if _INNER_CAPITAL.search(written) and written.lower() not in self._lexicon:
+        is_known = written.lower() in self._lexicon and not _SMALL_THEN_CAPITALS.fullmatch(written)
+        if _INNER_CAPITAL.search(written) and not is_known:
             return self._spelling.parts(as_ascii(written))
         return self._plain(written, match)
 
@@ -170,7 +178,9 @@ class Normalizer:
         return known.split() if known else self._spelling.letters(as_ascii(match[0].replace(".", "")))
 
     def _address(self, match: Match) -> list[str]:
-        return self._spelling.address(as_ascii(_PROTOCOL.sub("", match[0]).rstrip("/")))
+        written = match[0].removesuffix("'s")
+        words = self._spelling.address(as_ascii(_PROTOCOL.sub("", written).rstrip("/")))
+        return words if written == match[0] else [*words[:-1], words[-1] + "'s"]
 
     def _end(self, match: Match) -> list[str]:
         written = match[0]
@@ -179,8 +189,6 @@ class Normalizer:
         if "!" in written or "！" in written:
             return [EXCLAMATION]
         following = match.string[match.end() : match.end() + 2].strip()
-        if written == PERIOD and _names_a_file(match):
-            return ["dot"]
         return [COMMA if _ELLIPSIS.match(written) and following[:1].islower() else PERIOD]
 
 
@@ -194,9 +202,3 @@ def _is_shouted(match: Match, before: str) -> bool:
     """Whether a neighbour is in capitals too."""
     after = word_after(match.string, match.end())
     return any(len(word) > 1 and word.isupper() for word in (before, after))
-
-
-def _names_a_file(match: Match) -> bool:
-    """Whether a full stop stands inside a name, as in "notes.txt"."""
-    text, start, end = match.string, match.start(), match.end()
-    return start > 0 and text[start - 1].isalnum() and _FILE_ENDING.match(text, end) is not None

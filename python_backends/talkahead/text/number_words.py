@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from unicode_rbnf import FormatPurpose, RbnfEngine
 
+from talkahead.text.symbols import COMMA
+
 MAX_CARDINAL_DIGITS = 15
 """Longer numbers are read digit by digit: nobody counts in quadrillions."""
+_FIRST_YEAR, _LAST_YEAR = 1100, 2099
 _CACHED_NUMBERS = 4_096
+_DIGIT_GROUP = re.compile(r"\d+")
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _SHARES = {2: "half", 4: "quarter"}
 _NAMED_SHARES = frozenset((*range(2, 17), 20, 32, 50, 64, 100))
 """Denominators that people say as shares."""
+_SMALLEST_EVEN = 20
+"""From here on a number over itself says two equal counts."""
 
 
 class Numbers:
@@ -29,6 +36,13 @@ class Numbers:
         """Each digit's name; other characters are left out."""
         return [_DIGIT_NAMES[int(digit)] for digit in text if digit.isascii() and digit.isdigit()]
 
+    def digit_groups(self, text: str) -> list[str]:
+        """Digits with a pause between groups, as a telephone number: "plus one, two one two"."""
+        words = ["plus"] if text.startswith("+") else []
+        for group in _DIGIT_GROUP.findall(text):
+            words += [*self.digits(group), COMMA]
+        return words[:-1]
+
     def cardinal(self, text: str) -> list[str]:
         """A whole number as it is counted; "007" and endless ones digit by digit. Commas are ignored."""
         plain = text.replace(",", "")
@@ -41,6 +55,10 @@ class Numbers:
         whole, point, fraction = text.partition(".")
         words = self.cardinal(whole) if whole else []
         return [*words, "point", *self.digits(fraction)] if point else words
+
+    def value(self, text: str) -> list[str]:
+        """A number that stands alone: a year where it can be one, else counted."""
+        return self.year(text) if is_year(text) else self.decimal(text)
 
     def ordinal(self, text: str) -> list[str]:
         plain = text.replace(",", "")
@@ -63,7 +81,9 @@ class Numbers:
     def fraction(self, above: str, below: str) -> list[str]:
         """A fraction: "three quarters", "one third", "seven over one hundred twenty three"."""
         share = int(below)
-        if share not in _NAMED_SHARES:
+        if share >= _SMALLEST_EVEN and above == below:  # "fifty fifty"
+            return self.cardinal(above) * 2
+        if not is_named_share(share):
             return [*self.cardinal(above), "over", *self.cardinal(below)]
         name = [_SHARES[share]] if share in _SHARES else self.ordinal(below)
         return self.cardinal(above) + (name if int(above) == 1 else plural(name))
@@ -71,6 +91,16 @@ class Numbers:
     def decade(self, text: str) -> list[str]:
         """The plural of a year or of two digits: "nineteen nineties", "eighties"."""
         return plural(self.year(text) if len(text) == 4 else self.cardinal(text))
+
+
+def is_year(text: str) -> bool:
+    """Whether a number that stands alone is read as a year."""
+    return len(text) == len("1999") and text.isdigit() and _FIRST_YEAR <= int(text) <= _LAST_YEAR
+
+
+def is_named_share(below: int) -> bool:
+    """Whether people say fractions with this denominator as shares ("three eighths")."""
+    return below in _NAMED_SHARES
 
 
 def plural(words: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from talkahead.text.homographs import role_of
+from talkahead.text.homographs import role_of, sense_of
 from talkahead.text.letter_to_sound import LetterToSound
 from talkahead.text.lexicon import Lexicon, Role
 from talkahead.text.symbols import STRESSES, SYMBOL_IDS, VOWELS
@@ -34,6 +34,9 @@ class Pronouncer:
     def pronounce(self, words: Sequence[str], index: int) -> tuple[int, ...]:
         """Symbol ids of words[index], at least one."""
         word = words[index]
+        sense = sense_of(words, index)
+        if sense:
+            return tuple(SYMBOL_IDS[phoneme] for phoneme in sense.split())
         role = role_of(words, index) if self._lexicon.is_homograph(word) else Role.OTHER
         return self._remembered(word, role)
 

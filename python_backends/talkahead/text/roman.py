@@ -19,25 +19,30 @@ _COUNTED = word_list(
     Bowl Figure Table Series Mark Grade Game Episode Season Unit Group Book Canto Psalm Olympiad"""
 )
 """Things whose numerals are counts, even of one letter."""
-_NUMERAL = re.compile(r"(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})")
-_VALUES = {"I": 1, "V": 5, "X": 10}
+_CENTURY = word_list("century centuries Century")
+_SMALL = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
+_LARGE = re.compile(r"(?=\w{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
 class RomanNumerals:
-    """Reads numerals up to 39."""
+    """Reads numerals beside the words that ask for them: up to 39 after any capitalised word."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
 
-    def read(self, written: str, before: str) -> list[str]:
-        """Words of a numeral after the word `before`; none if it is no numeral there."""
-        if not before[:1].isupper() or not _NUMERAL.fullmatch(written):
+    def read(self, written: str, before: str, after: str) -> list[str]:
+        """Words of a numeral between the words `before` and `after`; none if it is no numeral there."""
+        is_small, is_counted = _SMALL.fullmatch(written) is not None, before in _COUNTED
+        if not (is_small or (is_counted and _LARGE.fullmatch(written))):
             return []
+        value = str(_value(written))
+        if after in _CENTURY:
+            return self._numbers.ordinal(value)
         if before in _RULERS and written != "I":
-            return ["the", *self._numbers.ordinal(str(_value(written)))]
-        if before in _COUNTED or len(written) > 1:
-            return self._numbers.cardinal(str(_value(written)))
-        return []
+            return ["the", *self._numbers.ordinal(value)]
+        is_numeral = is_counted or (before[:1].isupper() and len(written) > 1)
+        return self._numbers.cardinal(value) if is_numeral else []
 
 
 def _value(numeral: str) -> int:

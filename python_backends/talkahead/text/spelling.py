@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from talkahead.text.lexicon import Lexicon
-from talkahead.text.number_words import Numbers
+from talkahead.text.number_words import Numbers, is_year
 from talkahead.text.word_list import word_list
 
 LETTER_A = "ay"
@@ -13,8 +13,14 @@ LETTER_A = "ay"
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]|\d+|[^A-Za-z\d]")
 _ACRONYM = re.compile(r"([A-Z]{2,})('s|s|'S)?")
 _VOWELS = frozenset("aeiouy")
-_READ_AS_WORDS = word_list("OK NASA NATO AIDS RAM ROM PIN SIM LAN LED COVID")
-_ALWAYS_SPELLED = word_list("IT US UN UK EU PM AM TV ID IQ PC AI HIV MIT DIY VIP IRA USA ATM")
+_READ_AS_WORDS = word_list("OK NASA NATO AIDS RAM ROM PIN SIM LAN LED COVID JSON GIF JPEG ZIP RAID")
+_ALWAYS_SPELLED = word_list(
+    """IT US UN UK EU PM AM TV ID IQ PC AI HIV MIT DIY VIP IRA USA ATM EST EDT CST CDT MST MDT PST PDT ET CT
+    MT PT"""
+)
+_SHORT_WORDS = word_list("my go we to do me by on of up no so at be is he")
+"""Of two letters, and words in addresses too."""
+_READ_AS_LETTERS = word_list("exe pdf")
 _MAX_LETTERS_SPELLED = 5
 _SHORT = 3
 _SYMBOL_NAMES = {
@@ -72,17 +78,18 @@ class Spelling:
         words: list[str] = []
         for part in _PARTS.findall(text):
             if part.isdigit():
-                words += self._numbers.cardinal(part) if len(part) <= _SHORT else self._numbers.digits(part)
+                is_count = len(part) <= _SHORT or is_year(part)
+                words += self._numbers.value(part) if is_count else self._numbers.digits(part)
             elif part.isalpha():
-                words += self._label(part.lower())
+                words += self.label(part.lower())
             else:
                 words += _SYMBOL_NAMES.get(part, "").split()
         return words
 
-    def _label(self, label: str) -> list[str]:
+    def label(self, label: str) -> list[str]:
+        """A lower-case part of an address: a word where it is one, else letters."""
+        if label in _READ_AS_LETTERS:
+            return self.letters(label)
         is_sayable = len(label) > _SHORT and not _VOWELS.isdisjoint(label)
-        return (
-            [label]
-            if is_sayable or (len(label) == _SHORT and label in self._lexicon)
-            else self.letters(label)
-        )
+        is_word = label in _SHORT_WORDS or (len(label) == _SHORT and label in self._lexicon)
+        return [label] if is_sayable or is_word else self.letters(label)

@@ -24,6 +24,7 @@ _FLAT = str.maketrans(
         ),
         **dict.fromkeys("\u2028\u2029", "\n"),
         **dict.fromkeys("‐‑‒", "-"),
+        "º": "°",
         "μ": "µ",
         "\u2126": "Ω",
         "⁄": "/",

@@ -21,6 +21,7 @@ def _regular(name: str) -> Unit:
     return Unit(name, f"{head}s per {tail}" if tail else f"{name}s")
 
 
+INCH_MARK, FOOT_MARK = '"', "'"
 _REGULAR = {
     "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "nm": "nanometer",
     "µm": "micrometer",
@@ -40,43 +41,66 @@ _REGULAR = {
     "sec": "second", "secs": "second", "min": "minute", "mins": "minute", "h": "hour", "hr": "hour",
     "hrs": "hour",
     "dB": "decibel", "kPa": "kilopascal", "kJ": "kilojoule", "kcal": "kilocalorie", "cal": "calorie",
-    "px": "pixel",
+    "px": "pixel", "wk": "week", "wks": "week", "mo": "month", "mos": "month", "yr": "year", "yrs": "year",
+    "day": "day", "mpg": "mile per gallon",
     "tbsp": "tablespoon", "tsp": "teaspoon", "ha": "hectare", "mol": "mole", "Ω": "ohm", "kΩ": "kilohm",
 }  # fmt: skip
 _IRREGULAR = {
     "ft": ("foot", "feet"), "in": ("inch", "inches"), "Hz": ("hertz", "hertz"),
     "kHz": ("kilohertz", "kilohertz"),
+    "m/s²": ("meter per second squared", "meters per second squared"),
     "MHz": ("megahertz", "megahertz"), "GHz": ("gigahertz", "gigahertz"),
     "m²": ("square meter", "square meters"), "m2": ("square meter", "square meters"),
     "km²": ("square kilometer", "square kilometers"), "km2": ("square kilometer", "square kilometers"),
     "m³": ("cubic meter", "cubic meters"), "m3": ("cubic meter", "cubic meters"),
     "cm²": ("square centimeter", "square centimeters"), "cm³": ("cubic centimeter", "cubic centimeters"),
     "ft²": ("square foot", "square feet"), "sq ft": ("square foot", "square feet"),
+    "sq. ft.": ("square foot", "square feet"), "sq. mi.": ("square mile", "square miles"),
+    "sq. in.": ("square inch", "square inches"),
     "sq mi": ("square mile", "square miles"), "sq km": ("square kilometer", "square kilometers"),
     "°C": ("degree celsius", "degrees celsius"), "°F": ("degree fahrenheit", "degrees fahrenheit"),
     "°": ("degree", "degrees"), "rpm": ("r p m", "r p m"), "bpm": ("b p m", "b p m"),
     "psi": ("p s i", "p s i"),
-    "fps": ("f p s", "f p s"), "dpi": ("d p i", "d p i"), "%": ("percent", "percent"), "¢": ("cent", "cents"),
+    "fps": ("f p s", "f p s"), "dpi": ("d p i", "d p i"), "%": ("percent", "percent"),
+    "pct": ("percent", "percent"), "¢": ("cent", "cents"),
     "€": ("euro", "euros"), "£": ("pound", "pounds"), "¥": ("yen", "yen"), "₹": ("rupee", "rupees"),
-    "USD": ("u s dollar", "u s dollars"), "EUR": ("euro", "euros"),
-    "GBP": ("british pound", "british pounds"),
-    '"': ("inch", "inches"), "in.": ("inch", "inches"),
+    INCH_MARK: ("inch", "inches"), FOOT_MARK: ("foot", "feet"), "in.": ("inch", "inches"),
 }  # fmt: skip
 UNITS: dict[str, Unit] = {written: _regular(name) for written, name in _REGULAR.items()} | {
     written: Unit(one, many) for written, (one, many) in _IRREGULAR.items()
 }
-ATTACHED_ONLY = frozenset(("in", "s", "h", '"', "¢", "cal", "ha", "mol"))
+ATTACHED_ONLY = frozenset(("in", "s", "h", INCH_MARK, "¢", "cal", "ha", "mol"))
 """Also words or letters of their own: units only where no space parts them from the number."""
+BEFORE_SIZES = frozenset(("in", FOOT_MARK))
+"""Units after a space, or at all, only where a word of size follows ("6 in wide")."""
 
+DIRECTIONS: dict[str, str] = {
+    "N": "north", "S": "south", "E": "east", "W": "west", "NE": "northeast", "NW": "northwest",
+    "SE": "southeast", "SW": "southwest",
+}  # fmt: skip
+
+_CENT = _regular("cent")
 CURRENCIES: dict[str, tuple[Unit, Unit]] = {
-    "$": (Unit("dollar", "dollars"), Unit("cent", "cents")),
-    "US$": (Unit("u s dollar", "u s dollars"), Unit("cent", "cents")),
-    "£": (Unit("pound", "pounds"), Unit("penny", "pence")),
-    "€": (Unit("euro", "euros"), Unit("cent", "cents")),
+    "$": (_regular("dollar"), _CENT),
+    "US$": (_regular("u s dollar"), _CENT),
+    "CA$": (_regular("canadian dollar"), _CENT),
+    "A$": (_regular("australian dollar"), _CENT),
+    "£": (_regular("pound"), Unit("penny", "pence")),
+    "€": (_regular("euro"), _CENT),
     "¥": (Unit("yen", "yen"), Unit("sen", "sen")),
-    "₹": (Unit("rupee", "rupees"), Unit("paisa", "paise")),
+    "₹": (_regular("rupee"), Unit("paisa", "paise")),
+    "₩": (Unit("won", "won"), Unit("jeon", "jeon")),
+    "₱": (_regular("peso"), _regular("centavo")),
+    "₽": (_regular("ruble"), _regular("kopeck")),
+    "₪": (_regular("shekel"), Unit("agora", "agorot")),
+    "₿": (_regular("bitcoin"), _regular("hundredth")),
+    "CHF": (_regular("swiss franc"), _regular("centime")),
+    "MXN": (_regular("mexican peso"), _regular("centavo")),
 }
-"""Signs to a currency's names and those of its hundredth."""
+"""Signs and codes to a currency's names and those of its hundredth."""
+_CODES = {"USD": "US$", "CAD": "CA$", "AUD": "A$", "EUR": "€", "GBP": "£", "CHF": "CHF", "MXN": "MXN"}
+CURRENCIES |= {code: CURRENCIES[sign] for code, sign in _CODES.items()}
+UNITS |= {code: CURRENCIES[code][0] for code in _CODES}
 
 MAGNITUDES: dict[str, str] = {
     "k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "MM": "million",

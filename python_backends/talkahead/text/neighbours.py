@@ -1,0 +1,62 @@
+"""What stands beside a written form: the words before and after it, and what they make of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from talkahead.text.word_list import FUNCTION_WORDS, word_list
+
+Match = re.Match[str]
+Reader = Callable[[Match], list[str]]
+"""From a written form to its spoken words and pauses."""
+
+_CONTEXT = 24
+"""Characters looked back for the word before."""
+_CUE_CONTEXT = 40
+"""Characters looked back for what makes a number a code."""
+_QUOTED = 200
+"""Characters looked back for an opening quote."""
+_NEXT_WORD = re.compile(r"[\s\"'(\[]*([^\W\d_]+|\d)")
+_WORD_BEFORE = re.compile(r"([^\W\d_]+)['\"]?[\s-]*$")
+_ARTICLES = word_list("a an A An")
+_CODE_CUE = re.compile(
+    r"\b(?:zip|pin|extension|code|(?:account|confirmation|order|tracking|reference|routing|policy|case|ticket"
+    r"|serial|phone) number)(?: is| was)?:?\s[#\"]?$",
+    re.IGNORECASE,
+)
+
+
+def word_after(text: str, place: int) -> str:
+    """The word or digit that follows, over spaces, quotes and opening brackets; "" if something else does."""
+    match = _NEXT_WORD.match(text, place)
+    return match[1] if match else ""
+
+
+def word_before(match: Match) -> str:
+    """The word just before, over a space, hyphen or quote; "" if something else is there."""
+    found = _WORD_BEFORE.search(match.string[max(0, match.start() - _CONTEXT) : match.start()])
+    return found[1] if found else ""
+
+
+def modifies_noun(match: Match) -> bool:
+    """Whether a quantity stands between an article and its noun ("a $5 bill")."""
+    return word_before(match) in _ARTICLES and precedes_noun(match)
+
+
+def precedes_noun(match: Match) -> bool:
+    """Whether the next word is one of content, as far as spelling shows."""
+    after = word_after(match.string, match.end())
+    return after.islower() and after not in FUNCTION_WORDS
+
+
+def closes_quote(match: Match) -> bool:
+    """Whether a mark of inches that ends the match closes a quotation instead."""
+    last = match.end() - 1
+    opening = match.string.rfind('"', max(0, last - _QUOTED), last)
+    return opening >= 0 and not match.string[opening - 1 : opening].isalnum()
+
+
+def is_code(match: Match) -> bool:
+    """Whether the words before make a number one to be read digit by digit ("your code is 4521")."""
+    return _CODE_CUE.search(match.string[max(0, match.start() - _CUE_CONTEXT) : match.start()]) is not None

@@ -39,6 +39,11 @@ class Manifest:
     files: Mapping[str, str]
     licence: str
 
+    @property
+    def version(self) -> str:
+        """Tells artifacts with different files apart."""
+        return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
+
     def write(self, folder: Path) -> None:
         (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
 

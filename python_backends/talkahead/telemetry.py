@@ -115,3 +115,26 @@ class TalkerTelemetry(Telemetry):
 
     def ended(self, reason: StopReason) -> None:
         self._post(lambda: self._ends[reason].increment(1))
+
+
+class EncoderTelemetry(Telemetry):
+    """The encoder's metrics: its stage, and the voice cache."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics, "encoder", ("encoder",))
+        family = metrics.MetricFamily
+        lookups = self._family(
+            "talkahead_voice_cache_lookups", "References of new streams, by whether known", family.COUNTER
+        )
+        self._lookups: dict[bool, Metric] = {
+            is_hit: lookups.Metric(labels={"result": "hit" if is_hit else "miss"}) for is_hit in (True, False)
+        }
+        size = self._family("talkahead_voice_cache_bytes", "Codes of references that are kept", family.GAUGE)
+        self._size: Metric = size.Metric(labels={})
+
+    def voice(self, is_hit: bool) -> None:
+        """A stream came with a reference, which was known or not."""
+        self._post(lambda: self._lookups[is_hit].increment(1))
+
+    def voices_kept(self, num_bytes: int) -> None:
+        self._post(lambda: self._size.set(num_bytes))

@@ -44,7 +44,12 @@ def bad_tensor(*says: str, text: str | None = HELLO, **tensors: Tensor) -> Bad:
     return Bad(speech_request(text, tensors), says)
 
 
-SILENCE = np.zeros((1, 16_000), np.float32)
+NOISE = (0.1 * np.random.default_rng(0).standard_normal((1, 32_000))).clip(-0.9, 0.9).astype(np.float32)
+
+
+def bad_reference(audio: Tensor, *says: str, said: str = "Hush.") -> Bad:
+    return bad_tensor(*says, REFERENCE_AUDIO=audio.astype(np.float32), REFERENCE_TEXT=strings(said))
+
 
 BAD: dict[str, Bad] = {
     "nothing at all": bad_tensor("'tts'", "request has 0 inputs", text=None),
@@ -72,16 +77,23 @@ BAD: dict[str, Bad] = {
     "text of no string": bad_tensor("'TEXT'", "[-1,1]", "[1,0]", text=None, TEXT=strings()),
     "unknown tensor": bad_tensor("'SPEED'", "unexpected", SPEED=np.ones((1, 1), np.float32)),
     "reference and voice": bad_tensor(
-        "REFERENCE_AUDIO", "16000 values", "does not clone voices",
-        VOICE=strings("slt"), REFERENCE_AUDIO=SILENCE, REFERENCE_TEXT=strings("Quiet."),
+        "VOICE", "'slt'", "nothing beside a reference",
+        VOICE=strings("slt"), REFERENCE_AUDIO=NOISE, REFERENCE_TEXT=strings("Hush."),
     ),
-    "reference alone": bad_tensor(
-        "REFERENCE_AUDIO", "16000 values", "does not clone voices",
-        REFERENCE_AUDIO=SILENCE, REFERENCE_TEXT=strings("Quiet."),
+    "reference without its text": bad_tensor("REFERENCE_TEXT", "what is said in", REFERENCE_AUDIO=NOISE),
+    "text without its reference": bad_tensor(
+        "REFERENCE_AUDIO", "a recording of", REFERENCE_TEXT=strings("Hush.")
     ),
-    "text of a reference alone": bad_tensor(
-        "REFERENCE_TEXT", "does not clone voices", REFERENCE_TEXT=strings("Quiet.")
-    ),
+    "reference of silence": bad_reference(0 * NOISE, "0.0 s of speech", "at least 1 s of speech"),
+    "reference of half a second": bad_reference(NOISE[:, :8_000], "0.5 s of speech", "at least 1 s"),
+    "reference of no samples": bad_reference(NOISE[:, :0], "0.0 s of speech", "at least 1 s"),
+    "reference of a minute": bad_reference(np.tile(NOISE, 30), "60.0 s", "at most 30 s"),
+    "reference too long for the talker": bad_reference(np.tile(NOISE, 10), "20.1 s", "frames (50 a second)"),
+    "reference of 16 bits": bad_reference(32_768 * NOISE, "from -1 to 1", "divide by 32,768"),
+    "reference with a NaN": bad_reference(np.full_like(NOISE, np.nan), "nan", "finite samples"),
+    "reference that is clipped": bad_reference(np.sign(NOISE), "100%", "not clipped"),
+    "reference in Han": bad_reference(NOISE, "REFERENCE_TEXT", "Latin", said="\u4f60\u597d"),
+    "reference of many words": bad_reference(NOISE, "REFERENCE_TEXT", "1 to 500 characters", said=prose(501)),
     "temperature NaN": bad_parameter("temperature", math.nan, "from 0 to 2"),
     "temperature infinite": bad_parameter("temperature", math.inf, "from 0 to 2"),
     "temperature negative": bad_parameter("temperature", -0.5, "from 0 to 2"),

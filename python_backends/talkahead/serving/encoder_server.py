@@ -3,7 +3,7 @@
 Triton would hand over segments as they came, and twenty thousand characters are hundreds of them: a newcomer
 would wait for all. So `execute` only puts them in line, and a thread answers them, openings of streams first.
 
-Shapes: B segments, T symbols of the longest, P = symbols of one + 1, D width.
+Shapes: B segments, T symbols of the longest, P = symbols of one + 1, N samples, F frames, D width.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch
 from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
+from talkahead.serving.reference_encoder import ReferenceEncoder
 from talkahead.serving.segment_queue import SegmentQueue
 from talkahead.serving.triton_api import Array, InferenceRequest, ResponseSender, TritonApi, Wire
-from talkahead.telemetry import Telemetry
+from talkahead.telemetry import EncoderTelemetry
 from talkahead.text.symbols import NUM_SYMBOLS
 from talkahead.types import SegmentHeader
 
@@ -35,10 +36,12 @@ _CONTINUING = 4
 
 @dataclass(frozen=True)
 class _Segment:
-    """One request: symbols int32 [T, 4] and a voice's id, its header, and where its answer goes."""
+    """One request: symbols int32 [T, 4] and a voice's id, a reference float32 [N] (empty for none, and after
+    a stream's first segment), its header, and where its answer goes."""
 
     symbols: npt.NDArray[np.int32]
     voice: int
+    reference: npt.NDArray[np.float32]
     header: SegmentHeader
     sender: ResponseSender
 
@@ -48,9 +51,11 @@ class EncoderServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        self._telemetry = Telemetry(api, "encoder", ("encoder",))
+        self._log = api.Logger
+        self._telemetry = EncoderTelemetry(api)
         self._device = claim_device(config, "encoder")
         self._encoder = _load(config.folder).to(self._device)
+        self._references = ReferenceEncoder(config, self._device, self._encoder.config.width, self._telemetry)
         for length in _WARM_UP_SYMBOLS:
             for batch in (1, min(4, config.max_batch_size)):
                 self._encode([np.zeros((length, 4), np.int32)] * batch, [0] * batch)
@@ -73,6 +78,7 @@ class EncoderServer:
         return _Segment(
             symbols=self._wire.array(request, "SYMBOLS"),
             voice=int(self._wire.array(request, "VOICE_ID")[0]),
+            reference=self._wire.array(request, "REFERENCE"),
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
             sender=request.get_response_sender(),
         )
@@ -80,7 +86,7 @@ class EncoderServer:
     def _run(self) -> None:
         while segments := self._waiting.take():
             with self._telemetry.timed("encoder"):
-                prompts = self._prompts(segments)
+                prompts = list(map(self._continued, segments, self._prompts(segments)))
             for segment, prompt in zip(segments, prompts, strict=True):
                 response = self._wire.response(PROMPT=prompt, SEGMENT=segment.header.to_array())
                 segment.sender.send(response, flags=self._wire.final)
@@ -99,6 +105,16 @@ class EncoderServer:
             if len(segments) == 1:
                 return [self._no_prompt()]
             return [prompt for segment in segments for prompt in self._prompts([segment])]
+
+    def _continued(self, segment: _Segment, prompt: Array) -> Array:
+        """The prompt [P, D], and behind it the reference's speech [F, D] where there is one."""
+        if not segment.header.reference:
+            return prompt
+        try:
+            return np.concatenate([prompt, self._references.rows(segment.header, segment.reference)])
+        except Exception as error:
+            self._log.log_error(f"reference of {segment.header}: {type(error).__name__}: {error}")
+            return self._no_prompt()
 
     def _no_prompt(self) -> Array:
         return np.full((1, self._encoder.config.width), np.nan, np.float32)

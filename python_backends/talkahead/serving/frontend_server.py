@@ -14,7 +14,10 @@ import numpy.typing as npt
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.engine.acknowledgements import rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.manifest import Manifest
+from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
+from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.speech_shape import SpeechShape
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
@@ -38,12 +41,22 @@ class Utterance:
     voice: int
     seed: int
     stream: int
+    reference: Reference | None
     sender: ResponseSender
 
     def header(
         self, segment: int, is_last: bool, start: int, end: int, pause_frames: int = 0
     ) -> SegmentHeader:
-        return SegmentHeader(self.stream, segment, int(is_last), start, end, self.seed, pause_frames)
+        return SegmentHeader(
+            stream=self.stream,
+            segment=segment,
+            last=int(is_last),
+            char_start=start,
+            char_end=end,
+            seed=self.seed,
+            pause_frames=pause_frames,
+            reference=self.reference.key if self.reference else 0,
+        )
 
 
 class FrontendServer:
@@ -56,6 +69,8 @@ class FrontendServer:
         self._shape = SpeechShape.of(config)
         self._text = TextFrontend()
         self._text.segments(_WARM_UP_TEXT)
+        codec = Manifest.read(config.artifact_folder("vocoder")).version
+        self._references = ReferenceReader(self._shape, self._text, codec)
         self._draining = draining_flag(rendezvous_folder())
         self._telemetry = Telemetry(api, "frontend", ("frontend",))
         self._rounds = FairRounds("frontend-text")
@@ -78,23 +93,26 @@ class FrontendServer:
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         options = RequestOptions.from_json(request.parameters())
-        self._refuse_reference(request)
+        voice = self._wire.text(request, "VOICE")
+        reference = self._reference(request, voice)
         return Utterance(
             # What cannot be spoken is refused by `iter_segments`, before the first segment.
             text=self._wire.text(request, "TEXT") or "",
-            voice=self._voices.id_of(self._wire.text(request, "VOICE")),
+            voice=self._voices.of_a_reference if reference else self._voices.id_of(voice),
             seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed,
             stream=secrets.randbits(_STREAM_BITS),
+            reference=reference,
             sender=sender,
         )
 
-    def _refuse_reference(self, request: InferenceRequest) -> None:
-        for name in ("REFERENCE_AUDIO", "REFERENCE_TEXT"):
-            if (value := self._wire.optional(request, name)) is not None:
-                voices = ", ".join(self._voices.names)
-                raise BadRequest(
-                    name, f"{value.size} values", f"nothing: this talker does not clone voices; {voices}"
-                )
+    def _reference(self, request: InferenceRequest, voice: str | None) -> Reference | None:
+        audio = self._wire.optional(request, reference_reader.AUDIO)
+        text = self._wire.text(request, reference_reader.TEXT)
+        if audio is None and text is None:
+            return None
+        if voice is not None:
+            raise BadRequest("VOICE", voice, "nothing beside a reference, which is a voice of its own")
+        return self._references.read(audio, text)
 
     def _speak(self, utterance: Utterance) -> Iterator[None]:
         """Sends one segment a step. Nothing has left before the first, which may still refuse the text."""
@@ -124,10 +142,15 @@ class FrontendServer:
     def _send_symbols(
         self, utterance: Utterance, symbols: npt.NDArray[np.int32], header: SegmentHeader
     ) -> None:
+        """The reference's symbols go before each segment's, its audio with the first alone."""
+        reference, audio = utterance.reference, np.zeros(0, np.float32)
+        if reference is not None:
+            symbols = np.concatenate([reference.symbols, symbols])
+            audio = reference.audio if header.segment == 0 else audio
         response = self._wire.response(
             SYMBOLS=symbols,
             VOICE_ID=np.array([utterance.voice], np.int32),
-            REFERENCE=np.zeros(0, np.float32),
+            REFERENCE=audio,
             SEGMENT=header.to_array(),
         )
         utterance.sender.send(response)

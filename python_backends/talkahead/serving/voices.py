@@ -32,6 +32,11 @@ class Voices:
                 f"{path} does not list the voices ({error}); rebuild it with make train"
             ) from error
 
+    @property
+    def of_a_reference(self) -> int:
+        """The encoder's id for none of them: the voice of the reference that comes with the text."""
+        return len(self.names)
+
     def id_of(self, name: str | None) -> int:
         """Raises BadRequest for a voice that is not there."""
         if name is None:

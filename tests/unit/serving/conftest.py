@@ -44,7 +44,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_attention_heads=2,
         num_key_value_heads=2,
         head_dim=16,
-        max_position_embeddings=256,
+        max_position_embeddings=1536,
     )
     Llama(llama).save(folder / "talker" / "1")
     for model in ("vocoder", "encoder", "talker"):

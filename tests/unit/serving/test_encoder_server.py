@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from fake_backend import FakeBackend, InferenceResponse, Request
+from talkahead.audio.codec import Codec
+from talkahead.backbone.llama import Llama
 from talkahead.config import ModelConfig
 from talkahead.serving.encoder_server import EncoderServer
+from talkahead.types import SegmentHeader
 
 
 @pytest.fixture
@@ -16,18 +21,38 @@ def encoder(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iter
     server.close()
 
 
-def segment(length: int, voice: int = 0, fill: int | None = None) -> Request:
+AS_THE_REFERENCE = 2
+SILENCE = np.zeros(0, np.float32)
+
+
+def segment(
+    length: int,
+    voice: int = 0,
+    fill: int | None = None,
+    *,
+    stream: int = 1,
+    index: int = 0,
+    last: int = 1,
+    key: int = 0,
+    audio: np.ndarray = SILENCE,
+) -> Request:
     rng = np.random.default_rng(length)
     symbols = np.zeros((length, 4), np.int32)
     symbols[:, 0] = rng.integers(1, 70, length) if fill is None else fill
+    header = SegmentHeader(stream, index, last, 0, length, 7, reference=key)
     return Request(
         {
             "SYMBOLS": symbols,
-            "VOICE_ID": np.array([voice], np.int32),
-            "REFERENCE": np.zeros(0, np.float32),
-            "SEGMENT": np.arange(8, dtype=np.int64) + length,
+            "VOICE_ID": np.array([AS_THE_REFERENCE if key else voice], np.int32),
+            "REFERENCE": audio,
+            "SEGMENT": header.to_array(),
         }
     )
+
+
+def recording(seed: int, frames: int = 60) -> np.ndarray:
+    noise = np.random.default_rng(seed).standard_normal(320 * frames)
+    return (0.1 * noise).astype(np.float32)
 
 
 def answers(server: EncoderServer, requests: list[Request]) -> list[InferenceResponse]:
@@ -62,6 +87,71 @@ def test_a_segment_that_fails_is_told_to_the_talker_and_spares_its_neighbour(enc
     assert np.isfinite(prompt(good)).all() and prompt(good).shape == (6, 32)
     assert np.isnan(prompt(bad)).all() and prompt(bad).shape == (1, 32)
     assert bad.error is None, "an error here would leak the ensemble's request"
+
+
+def test_a_reference_s_speech_follows_its_words(encoder: EncoderServer, repository: Path) -> None:
+    audio = recording(1)
+    prompted, plain = answers(encoder, [segment(9, key=5, audio=audio), segment(9, voice=AS_THE_REFERENCE)])
+    codec, talker = Codec.load(repository / "vocoder" / "1"), Llama.load(repository / "talker" / "1")
+    codes = codec.encode(torch.from_numpy(audio)[None], torch.tensor([60]))[0]
+    assert len(set(codes.tolist())) > 1
+    np.testing.assert_allclose(prompt(prompted)[:10], prompt(plain), atol=1e-5)
+    np.testing.assert_array_equal(prompt(prompted)[10:], talker.model.embed_tokens(codes).numpy())
+
+
+def test_references_and_named_voices_in_one_batch_do_not_mix(encoder: EncoderServer) -> None:
+    requests = [
+        segment(5),
+        segment(30, stream=2, key=5, audio=recording(1)),
+        segment(12, voice=1, stream=3),
+        segment(12, stream=4, key=6, audio=recording(2, frames=90)),
+    ]
+    together = answers(encoder, requests)
+    for request, response in zip(requests, together, strict=True):
+        (alone,) = answers(encoder, [request])
+        np.testing.assert_allclose(prompt(response), prompt(alone), atol=1e-5)
+        words = len(request.inputs["SYMBOLS"]) + 1
+        np.testing.assert_array_equal(prompt(response)[words:], prompt(alone)[words:])
+
+
+def test_two_recordings_of_the_same_words_are_two_voices(encoder: EncoderServer) -> None:
+    one, other = answers(
+        encoder, [segment(9, key=5, audio=recording(1)), segment(9, stream=2, key=6, audio=recording(2))]
+    )
+    assert not np.array_equal(prompt(one)[10:], prompt(other)[10:])
+
+
+def test_later_segments_and_streams_bring_the_key_alone(encoder: EncoderServer, backend: FakeBackend) -> None:
+    (first,) = answers(encoder, [segment(9, last=0, key=5, audio=recording(1))])
+    (later,) = answers(encoder, [segment(20, index=1, key=5)])
+    (again,) = answers(encoder, [segment(9, stream=2, key=5, audio=recording(1))])
+    np.testing.assert_array_equal(prompt(first)[10:], prompt(later)[21:])
+    np.testing.assert_array_equal(prompt(first), prompt(again))
+    encoder.close()
+    lookups = backend.metrics.metrics
+    assert lookups["talkahead_voice_cache_lookups", "hit"].values == [1]
+    assert lookups["talkahead_voice_cache_lookups", "miss"].values == [1]
+    assert backend.metrics["talkahead_voice_cache_bytes"][-1] == 60 * 4
+
+
+def test_a_key_that_nobody_knows_is_told_to_the_talker(encoder: EncoderServer, backend: FakeBackend) -> None:
+    lost, named = answers(encoder, [segment(5, index=1, key=77), segment(5, stream=2, index=1)])
+    assert np.isnan(prompt(lost)).all() and np.isfinite(prompt(named)).all()
+    assert "cache does not know" in backend.Logger.errors[0]
+
+
+def test_a_full_cache_drops_no_voice_that_a_stream_goes_on_with(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig]
+) -> None:
+    small = EncoderServer(backend, config_of("encoder", voice_cache_bytes=str(60 * 4)))
+    answers(small, [segment(9, last=0, key=5, audio=recording(1))])
+    for stream in (2, 3):
+        answers(small, [segment(9, stream=stream, key=10 + stream, audio=recording(stream))])
+    after, forgotten = answers(
+        small, [segment(9, index=1, last=1, key=5), segment(9, stream=2, index=1, key=12)]
+    )
+    small.close()
+    assert np.isfinite(prompt(after)).all() and np.isnan(prompt(forgotten)).all()
 
 
 def test_the_stage_is_measured(encoder: EncoderServer, backend: FakeBackend) -> None:

@@ -16,6 +16,9 @@ from talkahead.types import SegmentHeader
 
 Ask = Callable[..., Request]
 
+RECORDING = (0.1 * np.random.default_rng(0).standard_normal(32_000)).clip(-0.9, 0.9).astype(np.float32)
+REFERENCE = {"REFERENCE_AUDIO": RECORDING, "REFERENCE_TEXT": string("Nothing but noise.")}
+
 
 @pytest.fixture
 def frontend(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[FrontendServer]:
@@ -77,8 +80,20 @@ def test_streams_and_seeds_differ(ask: Ask) -> None:
         (b"\xff\xfe", {}, {}, "allowed: UTF-8 (byte 0 is not)"),
         ("...!", {}, {}, "TEXT"),
         ("Hi.", {"VOICE": string("bob")}, {}, "VOICE: 'bob' is not accepted; allowed: slt, rms"),
-        ("Hi.", {"REFERENCE_AUDIO": np.zeros(100, np.float32)}, {}, "REFERENCE_AUDIO: '100 values'"),
-        ("Hi.", {"REFERENCE_TEXT": string("hm")}, {}, "this talker does not clone voices"),
+        ("Hi.", {"REFERENCE_AUDIO": RECORDING}, {}, "REFERENCE_TEXT: None is not accepted; allowed: what is"),
+        (
+            "Hi.",
+            {"REFERENCE_TEXT": string("hm")},
+            {},
+            "REFERENCE_AUDIO: None is not accepted; allowed: a rec",
+        ),
+        (
+            "Hi.",
+            {**REFERENCE, "VOICE": string("slt")},
+            {},
+            "VOICE: 'slt' is not accepted; allowed: nothing be",
+        ),
+        ("Hi.", {**REFERENCE, "REFERENCE_TEXT": string("?!")}, {}, "REFERENCE_TEXT: '?!' is not accepted"),
         (
             "Hi.",
             {},
@@ -149,3 +164,21 @@ def test_pauses_are_asked_for_by_punctuation(ask: Ask) -> None:
     """0.35 s after a sentence, 0.6 s after a paragraph, at 50 frames a second."""
     request = ask("One, two. Three!\n\nFour.")
     assert [header.pause_frames for header in headers(request)] == [18, 30, 0]
+
+
+def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask) -> None:
+    request, plain = ask("One. Two.", **REFERENCE), ask("One. Two.")
+    first, second = request.sender.responses
+    assert first.tensors["REFERENCE"].shape == (1, 106 * 320)  # 20 ms before, 100 ms behind
+    assert second.tensors["REFERENCE"].shape == (1, 0)
+    assert len({header.reference for header in headers(request)} | {0}) == 2
+    for prompted, named in zip(request.sender.responses, plain.sender.responses, strict=True):
+        assert prompted.tensors["VOICE_ID"].tolist() == [[2]] and named.tensors["VOICE_ID"].tolist() == [[0]]
+        symbols = named.tensors["SYMBOLS"][0]
+        np.testing.assert_array_equal(prompted.tensors["SYMBOLS"][0, -len(symbols) :], symbols)
+    lengths = [
+        len(one.tensors["SYMBOLS"][0]) - len(other.tensors["SYMBOLS"][0])
+        for one, other in zip(request.sender.responses, plain.sender.responses, strict=True)
+    ]
+    assert lengths[0] == lengths[1] > 10
+    assert {header.reference for header in headers(plain)} == {0}

@@ -1,0 +1,90 @@
+"""What can be spoken like, what cannot, and that no two voices share a name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from talkahead.errors import BadRequest
+from talkahead.serving.reference_reader import Reference, ReferenceReader
+from talkahead.serving.speech_shape import SpeechShape
+from talkahead.text.frontend import TextFrontend
+
+RATE_HZ = 16_000
+SHAPE = SpeechShape(sample_rate_hz=RATE_HZ, hop=320, max_positions=1536)
+SAID = "The juice of lemons makes fine punch."
+TEXT_FRONTEND = TextFrontend()
+
+
+def recording(seconds: float, seed: int = 0) -> np.ndarray:
+    noise = np.random.default_rng(seed).standard_normal(round(seconds * RATE_HZ))
+    return (0.1 * noise).clip(-0.9, 0.9).astype(np.float32)
+
+
+def read(audio: np.ndarray | None, text: str | None = SAID, version: str = "1") -> Reference:
+    return ReferenceReader(SHAPE, TEXT_FRONTEND, version).read(audio, text)
+
+
+def test_a_reference_is_trimmed_to_whole_frames() -> None:
+    silence = np.zeros(RATE_HZ, np.float32)
+    reference = read(np.concatenate([silence, recording(2.0), silence]))
+    assert len(reference.audio) == 106 * 320  # 2 s, 20 ms before and 100 ms behind
+    np.testing.assert_array_equal(reference.audio, read(recording(2.0)).audio)
+    np.testing.assert_array_equal(reference.symbols, TEXT_FRONTEND.segments(SAID)[0].symbols)
+
+
+def test_every_sentence_of_the_transcript_is_read() -> None:
+    both = read(recording(3.0), f"{SAID} {SAID}").symbols
+    assert len(both) == 2 * len(read(recording(3.0)).symbols)
+
+
+def test_a_voice_is_its_audio_its_words_and_its_codec() -> None:
+    """A cache keyed by the transcript alone speaks with the voice of whoever came first."""
+    key = read(recording(2.0)).key
+    assert key == read(recording(2.0)).key and 0 < key < 2**63
+    others = [
+        read(recording(2.0, seed=1)),
+        read(recording(2.0), "Open the crate."),
+        read(recording(2.0), version="2"),
+    ]
+    assert len({key, *(other.key for other in others)}) == 4
+
+
+HOT = recording(2.0)
+HOT[::20] = 1.0
+SHOUTED = 3_000 * recording(2.0)
+BROKEN = recording(2.0)
+BROKEN[77] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("audio", "text", "sentence"),
+    [
+        (None, SAID, "REFERENCE_AUDIO: None is not accepted; allowed: a recording of REFERENCE_TEXT"),
+        (
+            recording(2.0),
+            None,
+            "REFERENCE_TEXT: None is not accepted; allowed: what is said in REFERENCE_AUDIO",
+        ),
+        (BROKEN, SAID, "REFERENCE_AUDIO: nan is not accepted; allowed: finite samples from -1 to 1"),
+        (SHOUTED, SAID, "samples from -1 to 1 (of 16 bits: divide by 32,768)"),
+        (HOT, SAID, "'5% of its samples at full scale' is not accepted; allowed: a recording that is not"),
+        (
+            recording(0.9),
+            SAID,
+            "'0.9 s of speech' is not accepted; allowed: at least 1 s of speech at 16,000 Hz",
+        ),
+        (np.zeros(64_000, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
+        (np.zeros(0, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
+        (recording(10.9), SAID, "11.0 s of speech, and 25 symbols in REFERENCE_TEXT"),
+        (recording(10.9), SAID, "allowed: at most 575 frames (50 a second) and symbols together, about 10 s"),
+        (recording(31.0), SAID, "'31.0 s' is not accepted; allowed: at most 30 s at 16,000 Hz"),
+        (recording(2.0), " ", "REFERENCE_TEXT: ' ' is not accepted; allowed: 1 to 500 characters"),
+        (recording(2.0), "lemon " * 84, "REFERENCE_TEXT: 'lemon lemon"),
+        (recording(2.0), "lemon " * 84, "allowed: 1 to 500 characters"),
+        (recording(2.0), "\u4f60\u597d", "REFERENCE_TEXT: "),
+    ],
+)
+def test_what_cannot_be_spoken_like(audio: np.ndarray | None, text: str | None, sentence: str) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        read(audio, text)
+    assert sentence in str(refusal.value)

@@ -17,6 +17,7 @@ from talkahead_client.errors import (
 from talkahead_client.figures import Figures, Listener
 from talkahead_client.protocol import Stats, StopReason
 from talkahead_client.reception import AudioChunk
+from talkahead_client.reference import Reference
 
 __all__ = [
     "AsyncClient",
@@ -29,6 +30,7 @@ __all__ = [
     "InvalidRequest",
     "Listener",
     "NotFound",
+    "Reference",
     "ServerBusy",
     "ServerFailure",
     "ServerLoad",

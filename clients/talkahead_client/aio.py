@@ -11,8 +11,6 @@ from typing import Any, Self
 
 import grpc
 import grpc.aio
-import numpy as np
-import numpy.typing as npt
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from talkahead_client import control, wire
@@ -29,6 +27,7 @@ from talkahead_client.patience import (
 )
 from talkahead_client.protocol import ParameterValue
 from talkahead_client.reception import AudioChunk, End, Reception, cancelled_here
+from talkahead_client.reference import Reference
 
 
 class AsyncClient:
@@ -67,7 +66,7 @@ class AsyncClient:
         text: str,
         *,
         voice: str | None = None,
-        reference: tuple[npt.NDArray[np.float32], str] | None = None,
+        reference: Reference | None = None,
         deadline_s: float | None = None,
         chunk_deadline_s: float | None = DEFAULT_CHUNK_DEADLINE_S,
         request_id: str | None = None,

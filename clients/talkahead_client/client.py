@@ -12,8 +12,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
-import numpy as np
-import numpy.typing as npt
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from talkahead_client import control, wire
@@ -29,6 +27,7 @@ from talkahead_client.patience import (
 )
 from talkahead_client.protocol import ParameterValue
 from talkahead_client.reception import AudioChunk, End, Reception, cancelled_here
+from talkahead_client.reference import Reference
 
 DEFAULT_SERVER = "127.0.0.1:8001"
 
@@ -72,7 +71,7 @@ class Client:
         text: str,
         *,
         voice: str | None = None,
-        reference: tuple[npt.NDArray[np.float32], str] | None = None,
+        reference: Reference | None = None,
         deadline_s: float | None = None,
         chunk_deadline_s: float | None = DEFAULT_CHUNK_DEADLINE_S,
         request_id: str | None = None,
@@ -83,7 +82,7 @@ class Client:
         Args:
             text: what to say, 1 to 20,000 characters.
             voice: one of `voices()`; default: the server's first.
-            reference: a recording at the codec's rate and its text, for a talker that clones voices.
+            reference: a recording to speak like, in place of a voice.
             deadline_s: for the whole utterance.
             chunk_deadline_s: for the first chunk, and from each chunk to the next.
             request_id: a name for the stream in logs and for `cancel`; default: a random UUID.

@@ -21,7 +21,8 @@ from talkahead_client.errors import InvalidRequest, SpeechError
 from talkahead_client.figures import Figures, Listener
 from talkahead_client.patience import DEFAULT_CHUNK_DEADLINE_S
 from talkahead_client.pcm import RawPipe, Sink, WavFile
-from talkahead_client.protocol import PARAMETERS
+from talkahead_client.protocol import PARAMETERS, REFERENCE_RATE_HZ
+from talkahead_client.reference import Reference
 
 USAGE_ERROR = 2
 EXIT_CODES = {
@@ -82,6 +83,7 @@ class Command:
     def __init__(self, client: Client, options: argparse.Namespace) -> None:
         self._client = client
         self._options = options
+        self._reference = _reference(options)
         self._progress = Progress(options.progress or sys.stderr.isatty())
         # Standard output belongs to the samples where they go there.
         self._report = sys.stderr if options.output == "-" else sys.stdout
@@ -120,6 +122,7 @@ class Command:
             self._client.speak(
                 job.text,
                 voice=options.voice,
+                reference=self._reference,
                 deadline_s=options.deadline,
                 chunk_deadline_s=options.chunk_deadline,
                 **_parameters(options),
@@ -206,6 +209,10 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", default="out.wav", help="WAV file, or - for raw 16-bit mono PCM (%(default)s)")
     add("--server", default=DEFAULT_SERVER, help="gRPC address (%(default)s)")
     add("--voice", help="one of --voices; default: the server's first")
+    add("--reference", type=Path, metavar="WAV",
+        help=f"speak like this recording of some seconds: mono, 16 bits, {REFERENCE_RATE_HZ:,} Hz; "
+        "not together with --voice")  # fmt: skip
+    add("--reference-text", metavar="TEXT", help="what is said in --reference")
     add("--jobs", type=_count, metavar="N", help="speak each line by itself, N at a time: out-0001.wav, ...")
     add("--json", action="store_true", help="figures as JSON, one line for each utterance")
     add("--progress", action="store_true", help="show progress even where stderr is no terminal")
@@ -222,6 +229,14 @@ def _parser() -> argparse.ArgumentParser:
 def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(options, name) for name in PARAMETERS}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _reference(options: argparse.Namespace) -> Reference | None:
+    if (options.reference is None) != (options.reference_text is None):
+        raise InvalidRequest("--reference, --reference-text: a recording and what is said in it go together")
+    if options.reference is None:
+        return None
+    return Reference.from_wav(options.reference, options.reference_text)
 
 
 def _jobs(options: argparse.Namespace) -> list[Job]:

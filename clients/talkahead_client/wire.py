@@ -13,6 +13,7 @@ from tritonclient.grpc import service_pb2
 from talkahead_client import protocol
 from talkahead_client.errors import InvalidRequest, StreamBroken
 from talkahead_client.protocol import ParameterValue, Tensor
+from talkahead_client.reference import Reference
 
 TensorValue = str | bytes | int | npt.NDArray[np.float32]
 
@@ -34,7 +35,7 @@ _DTYPES = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64, "BOOL": np.
 def speech_request(
     text: str,
     voice: str | None,
-    reference: tuple[npt.NDArray[np.float32], str] | None,
+    reference: Reference | None,
     request_id: str,
     parameters: Mapping[str, ParameterValue],
 ) -> service_pb2.ModelInferRequest:
@@ -43,7 +44,8 @@ def speech_request(
     if voice is not None:
         inputs[protocol.VOICE] = voice
     if reference is not None:
-        inputs[protocol.REFERENCE_AUDIO], inputs[protocol.REFERENCE_TEXT] = reference
+        inputs[protocol.REFERENCE_AUDIO] = reference.audio
+        inputs[protocol.REFERENCE_TEXT] = reference.text
     request = infer_request(protocol.SPEECH_MODEL, inputs, request_id)
     request.parameters["triton_enable_empty_final_response"].bool_param = True
     for name, value in parameters.items():

@@ -45,6 +45,60 @@ def test_writes_a_wav_file_and_one_line(
     assert set(request.parameters) == {"triton_enable_empty_final_response", "temperature", "pin_draft"}
 
 
+def test_speaks_like_a_recording(triton: FakeTriton, tmp_path: Path) -> None:
+    recording = _recording(tmp_path / "voice.wav")
+    said = ("--reference", str(recording), "--reference-text", "Hm.")
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "hello.wav"), *said) == 0
+    request = triton.streams[0].request
+    sent = dict(zip((tensor.name for tensor in request.inputs), request.raw_input_contents, strict=True))
+    assert set(sent) == {"TEXT", "REFERENCE_AUDIO", "REFERENCE_TEXT"} and sent["REFERENCE_TEXT"][4:] == b"Hm."
+    assert np.frombuffer(sent["REFERENCE_AUDIO"], np.float32).tolist() == [-1.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ((1, 2, 22_050), "1 channels, 16 bits, 22,050 Hz; allowed: mono, 16 bits, 16,000 Hz"),
+        ((2, 2, RATE_HZ), "2 channels, 16 bits, 16,000 Hz"),
+        ((1, 4, RATE_HZ), "1 channels, 32 bits, 16,000 Hz"),
+    ],
+)
+def test_a_recording_in_another_form_is_refused(
+    triton: FakeTriton,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    form: tuple[int, int, int],
+    sentence: str,
+) -> None:
+    recording = _recording(tmp_path / "voice.wav", form)
+    assert _say(triton, "Hello.", "--reference", str(recording), "--reference-text", "Hm.") == 2
+    assert sentence in capsys.readouterr().err and triton.streams == []
+
+
+def test_a_recording_and_its_words_go_together(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording, noise = _recording(tmp_path / "voice.wav"), tmp_path / "noise.wav"
+    noise.write_bytes(b"no WAV file")
+    for status, arguments in (
+        (2, ["--reference", str(recording)]),
+        (2, ["--reference-text", "Hm."]),
+        (2, ["--reference", str(noise), "--reference-text", "Hm."]),
+        (1, ["--reference", str(tmp_path / "missing.wav"), "--reference-text", "Hm."]),
+    ):
+        assert _say(triton, "Hello.", *arguments) == status
+    assert "go together" in capsys.readouterr().err and triton.streams == []
+
+
+def _recording(path: Path, form: tuple[int, int, int] = (1, 2, RATE_HZ)) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(form[0])
+        file.setsampwidth(form[1])
+        file.setframerate(form[2])
+        file.writeframes(np.array([-32_768, 0, 16_384], "<i2").tobytes())
+    return path
+
+
 def test_json(triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _say(triton, "Hello.", "-o", str(tmp_path / "a.wav"), "--json") == 0
     figures = json.loads(capsys.readouterr().out)

@@ -15,6 +15,7 @@ from talkahead_client import (
     DeadlineExceeded,
     InvalidRequest,
     NotFound,
+    Reference,
     ServerBusy,
     ServerFailure,
     ServerUnavailable,
@@ -42,7 +43,7 @@ def test_yields_every_chunk_whichever_way_the_end_is_marked(
 def test_sends_what_was_asked(triton: FakeTriton, listen: Listen) -> None:
     recording = np.linspace(-1, 1, 5, dtype=np.float32)
     parameters = {"temperature": 0.5, "seed": 3, "verifier": "match", "pin_draft": True}
-    listen("Grüße.", voice="slt", reference=(recording, "hm"), **parameters)
+    listen("Grüße.", voice="slt", reference=Reference(recording, "hm"), **parameters)
     request = triton.streams[0].request
     sent = dict(zip((tensor.name for tensor in request.inputs), request.raw_input_contents, strict=True))
     assert sent["TEXT"][4:].decode() == "Grüße." and sent["VOICE"][4:] == b"slt"
@@ -54,6 +55,11 @@ def test_sends_what_was_asked(triton: FakeTriton, listen: Listen) -> None:
     assert parameters["triton_enable_empty_final_response"].bool_param
     assert "triton_grpc_error" not in triton.metadata  # crashes Triton 24.10
     assert uuid.UUID(request.id).version == 4
+
+
+def test_a_recording_is_one_channel() -> None:
+    with pytest.raises(InvalidRequest, match=r"reference: audio of shape \(2, 5\) is not accepted"):
+        Reference(np.zeros((2, 5), np.float32), "hm")
 
 
 @pytest.mark.parametrize(

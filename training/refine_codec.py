@@ -1,0 +1,109 @@
+"""Refines the codec's decoder against a discriminator: spectral losses alone leave a buzz. Resumable.
+
+Encoder and quantiser stay as they are, and so do the codes: a talker may learn them meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+from talkahead.audio.codec import Codec
+from torch import Tensor, nn
+
+from training.checkpoint import Checkpoint, report
+from training.discriminator import Discriminator, deception_loss, discriminator_loss, feature_distance
+from training.schedule import Schedule
+from training.train_codec import SpectralLoss, crops, held_out_loss
+
+
+class Refinement:
+    """Decoder and discriminator, trained in turn on the same crops."""
+
+    def __init__(self, codec: Codec, options: argparse.Namespace) -> None:
+        self.codec = codec.requires_grad_(False)
+        self.codec.decoder.requires_grad_(True)
+        self.judge, self.loss_of = Discriminator(), SpectralLoss()
+        self.weights = (options.deception, options.features)
+        self.optimizers = (
+            torch.optim.AdamW(codec.decoder.parameters(), lr=options.rate, betas=(0.8, 0.99)),
+            torch.optim.AdamW(self.judge.parameters(), lr=options.rate, betas=(0.8, 0.99)),
+        )
+
+    def step(self, audio: Tensor) -> dict[str, float]:
+        """One turn of each on audio [B, N]; returns their losses."""
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            made = self.codec(audio)
+        made = made.float()
+        judged = self._learn_to_judge(audio, made.detach())
+        self.judge.requires_grad_(False)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            seen, real = self.judge(made), self.judge(audio)
+        spectral = self.loss_of(made, audio)
+        deception, features = deception_loss(seen), feature_distance(real, seen)
+        total = spectral + self.weights[0] * deception + self.weights[1] * features
+        self._descend(total, self.optimizers[0], self.codec.decoder)
+        self.judge.requires_grad_(True)
+        losses = {"spectral": spectral, "deception": deception, "features": features, "judge": judged}
+        return {name: loss.item() for name, loss in losses.items()}
+
+    def _learn_to_judge(self, audio: Tensor, made: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = discriminator_loss(self.judge(audio), self.judge(made))
+        self._descend(loss, self.optimizers[1], self.judge)
+        return loss.detach()
+
+    @staticmethod
+    def _descend(loss: Tensor, optimizer: torch.optim.Optimizer, module: nn.Module) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+
+
+def refine(options: argparse.Namespace) -> None:
+    torch.manual_seed(options.seed)
+    refinement = Refinement(Codec.load(options.codec), options)
+    both = nn.ModuleDict({"codec": refinement.codec, "judge": refinement.judge})
+    checkpoint = Checkpoint(options.out / "refined.pt", both, *refinement.optimizers)
+    first = checkpoint.resume()
+    schedule = Schedule(options.rate, options.steps, warm_up=50, decay=0.5)
+    batches = crops(options.corpus, options.batch, options.seed + first, held_out=False)
+    began = time.monotonic()
+    for step in range(first, options.steps):
+        for optimizer in refinement.optimizers:
+            schedule.apply(optimizer, step)
+        losses = refinement.step(next(batches)[:, : options.crop])
+        if (step + 1) % 25 == 0:
+            shown = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
+            pace = (time.monotonic() - began) / (step + 1 - first)
+            print(f"refine: step {step + 1}/{options.steps}, {shown}, {pace:.2f} s a step", flush=True)
+        if (step + 1) % 100 == 0:
+            checkpoint.save(step + 1)
+            refinement.codec.save(options.out / "refined")
+    checkpoint.save(options.steps)
+    refinement.codec.save(options.out / "refined")
+    held_out = next(crops(options.corpus, 32, 1, held_out=True))
+    loss = held_out_loss(refinement.codec, refinement.loss_of, held_out)
+    report(options.out / "refined.report.json", options.steps, {"held_out_spectral_loss": round(loss, 4)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.refine_codec", description=__doc__)
+    parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
+    parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
+    parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and result")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--batch", type=int, default=12, help="crops in a step")
+    parser.add_argument("--crop", type=int, default=16_000, help="samples of a crop")
+    parser.add_argument("--rate", type=float, default=4e-4, help="peak learning rate of both")
+    parser.add_argument("--deception", type=float, default=0.1, help="weight of the discriminator's verdict")
+    parser.add_argument("--features", type=float, default=1.0, help="weight of its layers' distance")
+    parser.add_argument("--seed", type=int, default=2)
+    refine(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

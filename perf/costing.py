@@ -1,8 +1,8 @@
-"""`python -m perf.costing`: what a step of the native decoder costs, by the talker's shape, streams and nodes.
+"""`python -m perf.costing`: what a step of the native decoder costs, by talker shape, streams and nodes.
 
-Random weights of each shape, KV of `--cache` positions, one thread. Times are the thread's own CPU seconds, so
-that a busy machine shows through its caches and clock alone; cells of all shapes are measured by turns, and
-ratios are to be read within one run. Heads are one product of the same decoder over their weights together.
+Random weights of each shape, KV of `--cache` positions, one thread. Times are the thread's own CPU seconds,
+so that a busy machine shows through its caches and clock alone; cells of all shapes are measured by turns,
+and ratios are to be read within one run. Heads are one product of the same decoder over all their weights.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ class Cost:
     """One part's CPU time for `rows` streams.
 
     Args:
-        part: `step` (forward of `size` nodes a stream), `draw` (a token after each of `size` nodes), `draft` (a
-            step of the first `size` layers with the head), `heads` (`size` residual heads and their best tokens).
+        part: `step` (forward of `size` nodes a stream), `draw` (a token after each of `size` nodes), `draft`
+            (a step of the first `size` layers with the head), `heads` (`size` residual heads and their best
+            tokens).
     """
 
     shape: str
@@ -145,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(cells: Sequence[_Cell], repeats: int) -> list[Cost]:
-    """Times all cells by turns, `repeats` times; a cell's neighbours in time are the other shapes' same cell."""
+    """Times all cells by turns; before and after a cell comes the same cell of other shapes."""
     order = sorted(cells, key=lambda cell: (cell.part, cell.rows, cell.size))
     counts = [max(1, round(_SAMPLE_S / _seconds(cell.call, 1))) for cell in order]
     samples: list[list[float]] = [[] for _ in order]
@@ -204,9 +205,7 @@ def _cells(shape: Shape, cache: int) -> Iterator[_Cell]:
 def _decoder(shape: Shape, cache: int, nodes: int) -> NativeDecoder:
     """Random weights that bfloat16 holds, and KV of `cache` positions in every slot."""
     state = {name: value.bfloat16().float() for name, value in Llama(shape.config).state_dict().items()}
-    decoder = NativeDecoder(
-        shape.config, state, num_slots=max(ROWS), max_positions=cache, max_nodes=nodes
-    )
+    decoder = NativeDecoder(shape.config, state, num_slots=max(ROWS), max_positions=cache, max_nodes=nodes)
     slots = list(range(max(ROWS)))
     decoder.prefill(slots, torch.randn(len(slots), cache, shape.width), [cache] * len(slots))
     return decoder

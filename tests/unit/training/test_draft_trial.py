@@ -1,0 +1,130 @@
+"""Tokens per step of a draft, against cases counted by hand and against real decoding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.config import RequestOptions
+from talkahead.speculation.contracts import Context, Scored, Verifier
+from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.sampling import SamplingSettings
+from talkahead.speculation.token_tree import TokenTree, TreeShape
+
+from training.draft_trial import cut, draft_logits, followed
+from training.own_speech import RecordingDrafter, Utterance, speak
+from training.rank_paths import RankPaths
+from training.trial_heads import DraftHeads, HeadsDrafter, ToleranceVerifier, positions, ranks
+
+SIZE = 12
+CONFIG = LlamaConfig(
+    SIZE,
+    SIZE - 1,
+    hidden_size=16,
+    intermediate_size=16,
+    num_hidden_layers=3,
+    num_attention_heads=1,
+    num_key_value_heads=1,
+    head_dim=16,
+)
+SAMPLING = RequestOptions(temperature=0.7, top_p=0.95)
+
+
+@pytest.fixture(scope="module")
+def talker() -> Llama:
+    torch.manual_seed(0)
+    talker = Llama(CONFIG).requires_grad_(False)
+    for weight in talker.parameters():
+        weight.copy_((weight * 8).bfloat16())
+    return talker
+
+
+@pytest.fixture(scope="module")
+def prompts() -> list[torch.Tensor]:
+    return list(torch.randn(7, 3, CONFIG.hidden_size, generator=torch.Generator().manual_seed(1)))
+
+
+def _decoder(talker: Llama, nodes: int) -> NativeDecoder:
+    return NativeDecoder(CONFIG, talker.state_dict(), num_slots=3, max_positions=40, max_nodes=nodes)
+
+
+@pytest.fixture(scope="module")
+def spoken(talker: Llama, prompts: list[torch.Tensor]) -> list[Utterance]:
+    return speak(_decoder(talker, 1), RecordingDrafter(), MatchVerifier(), prompts, SAMPLING, seed=5)
+
+
+@pytest.fixture(scope="module")
+def heads(talker: Llama) -> DraftHeads:
+    torch.manual_seed(2)
+    return DraftHeads(talker.lm_head.weight, 3).requires_grad_(False)
+
+
+def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: list[Utterance]) -> None:
+    for one in spoken:
+        assert len(one.hidden) == len(one.tokens) - 1 == one.steps
+        rows = torch.cat([one.prompt, talker.model.embed_tokens(torch.tensor(one.tokens[:-1]))])
+        states = talker(rows[None]).hidden[0, len(one.prompt) - 1 : -1]
+        torch.testing.assert_close(torch.stack(one.hidden), states, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("verifier", [MatchVerifier(), ToleranceVerifier(1)])
+def test_walked_steps_are_decoded_steps(
+    talker: Llama,
+    prompts: list[torch.Tensor],
+    spoken: list[Utterance],
+    heads: DraftHeads,
+    verifier: Verifier,
+) -> None:
+    """Of `match`, and of a tolerance of 1, which is `match`: the same tokens, in as many steps."""
+    found = [ranks(heads, *positions([one], 3)).numpy() for one in spoken]
+    tree = RankPaths.count(np.concatenate(found), width=10).best_tree(8)
+    decoded = speak(_decoder(talker, 8), HeadsDrafter(heads, tree), verifier, prompts, SAMPLING, seed=5)
+    assert [one.tokens for one in decoded] == [one.tokens for one in spoken]
+    walked = [tree.steps(own) for own in found]
+    assert [one.steps for one in decoded] == walked
+    assert sum(walked) < sum(one.steps for one in spoken)
+
+
+def test_heads_are_asked_for_the_tokens_behind_the_one_drawn() -> None:
+    one = Utterance(torch.zeros(1, 2), seed=0, tokens=[5, 6, 7, 8], hidden=list(torch.eye(3)))
+    hidden, wanted = positions([one], num_heads=2)
+    assert hidden.tolist() == torch.eye(3).tolist()
+    assert wanted.tolist() == [[6, 7], [7, 8], [8, -100]]
+
+
+def test_a_draft_is_followed_as_far_as_it_agrees() -> None:
+    # Drafts of two: both right, the first wrong, one right (then the root), and what is left.
+    agreements = [True, True, False, False, True, False, True]
+    assert followed([agreements], length=2) == 7 / 4
+    assert followed([[False] * 4], length=3) == 1.0
+    assert followed([[True] * 8], length=3) == 4.0
+
+
+def test_a_cut_of_all_layers_is_the_talker(talker: Llama, spoken: list[Utterance]) -> None:
+    whole = cut(talker, dict(talker.state_dict()), CONFIG.num_hidden_layers)
+    logits = draft_logits(whole, spoken[:2])
+    for one, own in zip(spoken[:2], logits, strict=True):
+        expected = talker.lm_head(torch.stack(one.hidden))
+        torch.testing.assert_close(own[: len(one.hidden)], expected, atol=1e-3, rtol=1e-3)
+
+
+def test_tolerance_takes_the_longest_path_among_its_draws() -> None:
+    """Root 0, children 1 and 2; below child 2, token 3. Only the path over 2 goes on."""
+    tree = TokenTree(torch.tensor([[[0], [1], [2], [3]]]), TreeShape((-1, 0, 0, 2)))
+    logits = torch.full((1, 4, SIZE), -30.0)
+    logits[0, 0, [1, 2]] = torch.tensor([1.0, 0.9])  # both are soon among the draws
+    logits[0, 1, 7] = logits[0, 2, 3] = logits[0, 3, 8] = 0.0
+    keys = stream_keys(torch.tensor([3]), torch.tensor([0]))
+    one = torch.ones(1, dtype=torch.float64)
+    settings = SamplingSettings.of(one, torch.tensor([0]), one)
+    zero = torch.tensor([0])
+    context = Context(
+        slice(0, 1), tree.tokens[:, 0], zero, torch.zeros(1, 1), torch.zeros(1, 1, 1), keys, settings
+    )
+    accepted = ToleranceVerifier(32).accept(tree, Scored(logits, torch.zeros(1, 4, 1)), context)
+    assert accepted.counts.tolist() == [3]
+    assert accepted.path[0].tolist() == [0, 2, 3]
+    assert accepted.next_roots.tolist() == [[8]]

@@ -1,0 +1,128 @@
+"""What the talker says by itself: the served step, offline, over a pool that is always full.
+
+Shapes: P prompt rows, D hidden size, T tokens of an utterance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.config import RequestOptions
+from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.speculation.contracts import Context, Drafter, Verifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.token_tree import TokenTree
+from torch import Tensor
+
+from training.dataset import Dataset
+
+_BATCH = 4_000
+"""Padded positions of a batch of prompts."""
+
+
+@dataclass
+class Utterance:
+    """One text, spoken.
+
+    Args:
+        prompt: [P, D].
+        seed: of its draws.
+        tokens: int, the end of speech last unless it was cut.
+        hidden: [D] each; hidden[t] drew tokens[t]. Only of plain decoding, and not of the last token.
+        steps: of the target; the first token comes from the prompt, without a step.
+    """
+
+    prompt: Tensor
+    seed: int
+    tokens: list[int] = field(default_factory=list)
+    hidden: list[Tensor] = field(default_factory=list)
+    steps: int = 0
+
+
+class RecordingDrafter(NullDrafter):
+    """Proposes nothing and remembers the hidden states [S, D] from which the roots were drawn."""
+
+    hidden: Tensor
+
+    def propose(self, context: Context) -> TokenTree:
+        self.hidden = context.hidden.clone()
+        return super().propose(context)
+
+
+def read_prompts(encoder_folder: Path, dataset: Dataset, count: int, seed: int) -> list[Tensor]:
+    """Prompts [P, D] of `count` texts of a split, or of all when it has fewer."""
+    encoder = TextEncoder.load(encoder_folder)
+    prompts: list[Tensor] = []
+    with torch.inference_mode():
+        for batch in dataset.batches(_BATCH, seed):
+            rows = encoder(batch.symbols, batch.num_symbols, batch.voices)
+            prompts += [
+                row[: length + 1].clone() for row, length in zip(rows, batch.num_symbols, strict=True)
+            ]
+            if len(prompts) >= count:
+                break
+    return prompts[:count]
+
+
+def speak(
+    decoder: NativeDecoder,
+    drafter: Drafter,
+    verifier: Verifier,
+    prompts: Sequence[Tensor],
+    options: RequestOptions,
+    seed: int,
+) -> list[Utterance]:
+    """Speaks every prompt, the n-th with seed `seed` + n; a row that ends makes room for the next."""
+    utterances = [Utterance(prompt, seed + index) for index, prompt in enumerate(prompts)]
+    step = DecodeStep(decoder, drafter, verifier)
+    waiting, running = iter(utterances), list[Utterance]()
+    while _admit(step, waiting, running, decoder.num_slots, options) or running:
+        drawn = step.run(slice(0, len(running)))
+        # From the last row on: what is moved into a row that ends has been looked at.
+        for row in reversed(range(len(running))):
+            utterance = running[row]
+            if isinstance(drafter, RecordingDrafter):
+                utterance.hidden.append(drafter.hidden[row])
+            room = decoder.max_positions - len(utterance.prompt) - len(utterance.tokens)
+            tokens = drawn.tokens[row, : drawn.counts[row]].tolist()[:room]
+            if decoder.eos in tokens:
+                tokens = tokens[: tokens.index(decoder.eos) + 1]
+            utterance.tokens += tokens
+            utterance.steps += 1
+            if tokens[-1] == decoder.eos or len(tokens) == room:
+                _end(step, running, row)
+    return utterances
+
+
+def _admit(
+    step: DecodeStep,
+    waiting: Iterator[Utterance],
+    running: list[Utterance],
+    num_slots: int,
+    options: RequestOptions,
+) -> bool:
+    """Fills the free slots; False when nobody came."""
+    free = range(len(running), num_slots)
+    admitted = list(zip(free, waiting, strict=False))
+    if admitted:
+        firsts = step.admit(
+            [Admission(slot, one.prompt, options, one.seed, segment=0) for slot, one in admitted]
+        )
+        for (_, utterance), first in zip(admitted, firsts, strict=True):
+            utterance.tokens.append(int(first))
+            running.append(utterance)
+    return bool(admitted)
+
+
+def _end(step: DecodeStep, running: list[Utterance], row: int) -> None:
+    last = len(running) - 1
+    if row != last:
+        step.move(last, row)
+        running[row] = running[last]
+    running.pop()
+    step.release(last)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = ("corpus", "codec", "dataset", "talker", "export")
+STAGES = ("corpus", "codec", "refine", "dataset", "talker", "export")
 
 
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -27,6 +27,10 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             options.conversation,
         ],
         "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
+        "refine": [
+            *("training.refine_codec", "--corpus", corpus, "--codec", codec, "--out", out),
+            *("--steps", options.refine_steps),
+        ],
         "dataset": ["training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset],
         "talker": [
             *("training.train_talker", "--dataset", dataset, "--codec", codec, "--out", out),
@@ -46,7 +50,8 @@ def main() -> None:
     parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
     parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
     parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
-    parser.add_argument("--codec-steps", type=int, default=1_750)
+    parser.add_argument("--codec-steps", type=int, default=2_400)
+    parser.add_argument("--refine-steps", type=int, default=600, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=1_150)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     options = parser.parse_args()

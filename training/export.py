@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,9 +16,10 @@ from talkahead.manifest import NAME, Manifest, sha256
 from torch import nn
 
 LICENCE = (
-    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt and cmu_us_rms (Carnegie "
-    "Mellon University, BSD-like licence; Debian package libflite1) of sentences from WordNet 3.0 (Princeton "
-    "University, WordNet licence; Debian package wordnet-base) and of patterns written for this project."
+    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt, cmu_us_rms, cmu_us_awb "
+    "and cmu_us_kal16 (Carnegie Mellon University, BSD-like licence; Debian package libflite1) of sentences "
+    "from WordNet 3.0 (Princeton University, WordNet licence; Debian package wordnet-base) and of patterns "
+    "written for this project."
 )
 
 
@@ -25,6 +27,12 @@ def source_commit() -> str:
     """The checked-out commit, or `unknown` outside a repository."""
     done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def silence_code(codec: Codec, frames: int = 50) -> int:
+    """The code that the encoder gives digital silence, away from its edges."""
+    silence = torch.zeros(1, frames * codec.config.hop)
+    return int(codec.encode(silence, torch.tensor([frames]))[0, frames // 2])
 
 
 def put(
@@ -56,10 +64,12 @@ def main() -> None:
     voices = ", ".join(data["voices"])
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     described = f"{described}. {options.note}" if options.note else described
-    codec_report = json.loads((source / "codec.report.json").read_text())
+    codec_report = json.loads((source / "refined.report.json").read_text())
+    codec = Codec.load(source / "refined")
+    codec.config = replace(codec.config, silence_code=silence_code(codec))
     talker_report = json.loads((source / "talker.report.json").read_text())
     for network, model, command, report in (
-        (Codec.load(source / "codec"), "vocoder", "make train", codec_report),
+        (codec, "vocoder", "make train", codec_report),
         (TextEncoder.load(source / "encoder"), "encoder", "make train", talker_report),
         (Llama.load(source / "talker"), "talker", "make train", talker_report),
     ):

@@ -48,8 +48,6 @@ class _Piece:
 
     tokens: Sequence[Token]
     words: Sequence[SpokenWord]
-    is_last: bool
-    """Of its sentence."""
 
 
 class TextFrontend:
@@ -90,14 +88,15 @@ class TextFrontend:
     def _segments(self, text: str) -> Iterator[TextSegment]:
         for piece, following in pairwise(chain(self._pieces(text), (None,))):
             if piece:
-                yield self._segment(piece, _pause_s(text, piece, following) if following else 0.0)
+                pause_s = _pause_s(text, piece, following) if following else 0.0
+                yield self._segment(piece, COMMA if following else PERIOD, pause_s)
 
     def _pieces(self, text: str) -> Iterator[_Piece]:
         limit = FIRST_SEGMENT_SYMBOLS if len(text) > LONG_TEXT_CHARACTERS else MAX_SEGMENT_SYMBOLS
         for tokens in sentences(self._normalizer.normalize(text)):
             words = self._spoken(tokens)
             for begin, end in pairwise((0, *cuts(words, limit))):
-                yield _Piece(tokens[begin:end], words[begin:end], is_last=end == len(words))
+                yield _Piece(tokens[begin:end], words[begin:end])
             limit = MAX_SEGMENT_SYMBOLS
 
     def _spoken(self, tokens: Sequence[Token]) -> list[SpokenWord]:
@@ -107,10 +106,9 @@ class TextFrontend:
             SpokenWord(token.text, ids, token.is_pause) for token, ids in zip(tokens, symbols, strict=True)
         ]
 
-    def _segment(self, piece: _Piece, pause_s: float) -> TextSegment:
+    def _segment(self, piece: _Piece, closing: str, pause_s: float) -> TextSegment:
         words = piece.words
         if not words[-1].is_pause:
-            closing = PERIOD if piece.is_last else COMMA
             words = [*words, SpokenWord(closing, (SYMBOL_IDS[closing],), True)]
         phonemes = np.array([symbol for word in words for symbol in word.symbols], np.int32)  # (T,)
         symbols = np.column_stack((phonemes, self._prosody.predict(words)))  # (T, 4)

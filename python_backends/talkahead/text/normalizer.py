@@ -57,7 +57,10 @@ _SIGN_NAMES = {
 
 @dataclass(frozen=True)
 class Token:
-    """A lower-case spoken word or one of the pauses , . ? ! with the characters it was written in."""
+    """A lower-case spoken word or one of the pauses , . ? ! with the characters it was written in.
+
+    The words of one written form share its characters evenly, in order; a share may be empty.
+    """
 
     text: str
     start: int
@@ -115,7 +118,7 @@ class Normalizer:
             if waiting:
                 if token.text == COMMA and flat[token.start] in _OPENING:
                     continue
-                is_letter = token.is_pause or flat[token.start : token.end].strip() in _OPERATORS
+                is_letter = token.is_pause or flat[token.start : token.start + 2].strip()[:1] in _OPERATORS
                 yield replace(waiting, text=LETTER_A) if is_letter else waiting
             waiting = token if token.text == "a" else None
             if not waiting:
@@ -132,8 +135,10 @@ class Normalizer:
                 continue
             if start == taken and match[0] == PERIOD:
                 continue
-            for word in self._readers[form](match):
-                yield Token(word, start, end)
+            words = self._readers[form](match)
+            bounds = [start + (end - start) * index // len(words) for index in range(len(words))]
+            for word, first, beyond in zip(words, bounds, [*bounds[1:], end], strict=True):
+                yield Token(word, first, beyond)
             stop = stop_after(match, form)
             if stop is not None:
                 taken = stop

@@ -26,11 +26,21 @@ def sentences(tokens: Iterable[Token]) -> Iterator[list[Token]]:
                 continue
             pending.pop()
         pending.append(token)
-        if token.is_end or len(pending) >= MAX_SENTENCE_TOKENS:
+        if token.is_end:
             yield pending
             pending = []
+        elif len(pending) >= MAX_SENTENCE_TOKENS:
+            end = _last_clause(pending)
+            yield pending[:end]
+            pending = pending[end:]
     if pending:
         yield pending
+
+
+def _last_clause(tokens: Sequence[Token]) -> int:
+    """Where the last clause begins, if more than half of the tokens stand before it; else the end."""
+    half, end = len(tokens) // 2, len(tokens)
+    return next((index for index in range(end, half, -1) if tokens[index - 1].is_pause), end)
 
 
 def cuts(words: Sequence[SpokenWord], limit: int) -> list[int]:

@@ -44,22 +44,28 @@ _NUMBERED = {
     "Art": "article",
     "art": "article", "Apt": "apartment", "apt": "apartment", "Ste": "suite", "ca": "circa", "c": "circa",
     "pt": "part", "Pt": "part", "Ex": "example", "ed": "edition", "min": "minimum", "Min": "minimum",
+    "Rm": "room", "rm": "room",
 }  # fmt: skip
 _PLAIN = {
     "Jr": "junior", "Sr": "senior", "Inc": "incorporated", "Ltd": "limited", "Corp": "corporation",
-    "Co": "company", "Bros": "brothers", "Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Ln": "lane",
-    "Hwy": "highway", "Pkwy": "parkway", "Dept": "department", "dept": "department",
+    "Co": "company", "Bros": "brothers", "Ave": "avenue", "Rd": "road", "Ln": "lane",
+    "Dept": "department", "dept": "department",
     "approx": "approximately",
     "est": "established", "Est": "established", "govt": "government", "Govt": "government",
     "misc": "miscellaneous",
     "cf": "compare", "viz": "namely", "al": "al", "Jan": "january", "Feb": "february", "Aug": "august",
     "Sept": "september", "Oct": "october", "Nov": "november", "Dec": "december", "Mon": "monday",
-    "Tues": "tuesday",
+    "Tues": "tuesday", "Tue": "tuesday",
     "Wed": "wednesday", "Thurs": "thursday", "Thu": "thursday", "Fri": "friday", "Assn": "association",
     "Univ": "university", "tel": "telephone", "Tel": "telephone", "ext": "extension", "Ext": "extension",
-    "max": "maximum", "avg": "average", "incl": "including", "excl": "excluding", "appt": "appointment",
+    "max": "maximum",
+    "temp": "temperature", "avg": "average", "incl": "including", "excl": "excluding", "appt": "appointment",
 }  # fmt: skip
-_OPEN_PLAIN = {"vs": "versus", "Vs": "versus", "etc": "et cetera", "Etc": "et cetera", "PhD": "p h d"}
+_OPEN_PLAIN = {
+    "vs": "versus", "Vs": "versus", "etc": "et cetera", "Etc": "et cetera", "PhD": "p h d",
+    "Blvd": "boulevard", "Hwy": "highway", "Pkwy": "parkway", "YoY": "year over year", "thx": "thanks", "pls": "please",
+    "btw": "by the way", "idk": "i don't know", "fyi": "f y i", "imo": "in my opinion",
+}  # fmt: skip
 
 ABBREVIATIONS: dict[str, Abbreviation] = {
     **{written: Abbreviation(words, Stop.NEVER_ENDS) for written, words in _TITLES.items()},
@@ -75,7 +81,7 @@ ABBREVIATIONS: dict[str, Abbreviation] = {
 }
 """By the written form without its full stop; case matters ("Gen." is a title, "gen" a word)."""
 
-AFTER_A_NAME: dict[str, str] = {"St": "street", "Dr": "drive", "Ft": "feet"}
+AFTER_A_NAME: dict[str, str] = {"St": "street", "Dr": "drive", "Ft": "feet", "Ave": "avenue"}
 """What some mean after a capitalised word that no name follows ("Baker St.")."""
 
 DOTTED: dict[str, str] = {"e.g.": "for example", "i.e.": "that is", "c.f.": "compare"}
@@ -87,7 +93,8 @@ PHRASES: dict[str, str] = {
     "911": "nine one one",
     "Ph.D.": "p h d", "M.Sc.": "m s c", "B.Sc.": "b s c", "&c": "et cetera", "'n'": "and",
     "N/A": "not applicable", "n/a": "not applicable", "I/O": "i o", "401k": "four oh one k",
-    "401(k)": "four oh one k", "n°": "number", "N°": "number",
+    "401(k)": "four oh one k", "100s of": "hundreds of", "1000s of": "thousands of",
+    "1,000s of": "thousands of", "TL;DR": "t l d r", "n°": "number", "N°": "number",
 }  # fmt: skip
 """Short forms with marks inside, read whole."""
 

@@ -6,11 +6,11 @@ import re
 import unicodedata
 
 from talkahead.errors import BadRequest
+from talkahead.text.inline_marks import FIELD, check_marks
 from talkahead.text.transliteration import LATIN, flatten
 from talkahead.text.written_forms import VULGAR_FRACTIONS
 
 MAX_CHARACTERS = 20_000
-FIELD = "TEXT"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _SPEAKABLE = re.compile(rf"[{LATIN}\d{''.join(VULGAR_FRACTIONS)}]")
 _OTHER_LETTER = re.compile(rf"[^\W\d_{LATIN}]")
@@ -38,8 +38,8 @@ def admit(text: str) -> None:
     """Returns if the text can be spoken.
 
     Raises:
-        BadRequest: it is empty, too long, has control characters, nothing to say, or a script that is not
-        read.
+        BadRequest: it is empty, too long, has control characters, nothing to say, a script that is not
+        read, or a mark of `inline_marks` that cannot be spoken.
     """
     if not text.strip():
         raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters with at least one word or number")
@@ -47,6 +47,7 @@ def admit(text: str) -> None:
         raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters")
     _refuse_control_characters(text)
     flat = flatten(text)
+    check_marks(flat)
     if not text.isascii():
         _refuse_other_scripts(flat)
     if not _SPEAKABLE.search(flat):

@@ -24,6 +24,8 @@ FIRST_SEGMENT_SYMBOLS = 100
 LONG_TEXT_CHARACTERS = 500
 
 PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, CLAUSE_PAUSE_S = 0.6, 0.35, 0.12
+_CLOSING = frozenset(")]}")
+"""Pauses inside a sentence only, not at the end of the text."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -51,7 +53,7 @@ class _Piece:
 
 
 class TextFrontend:
-    """Text to segments of at most MAX_SEGMENT_SYMBOLS symbols."""
+    """Text to segments of at most MAX_SEGMENT_SYMBOLS symbols; a text may have marks (`inline_marks`)."""
 
     def __init__(self, prosody: ProsodyPredictor | None = None) -> None:
         lexicon = Lexicon()
@@ -88,8 +90,7 @@ class TextFrontend:
     def _segments(self, text: str) -> Iterator[TextSegment]:
         for piece, following in pairwise(chain(self._pieces(text), (None,))):
             if piece:
-                pause_s = _pause_s(text, piece, following) if following else 0.0
-                yield self._segment(piece, COMMA if following else PERIOD, pause_s)
+                yield self._segment(text, piece, following)
 
     def _pieces(self, text: str) -> Iterator[_Piece]:
         limit = FIRST_SEGMENT_SYMBOLS if len(text) > LONG_TEXT_CHARACTERS else MAX_SEGMENT_SYMBOLS
@@ -101,18 +102,23 @@ class TextFrontend:
 
     def _spoken(self, tokens: Sequence[Token]) -> list[SpokenWord]:
         texts = [token.text for token in tokens]
-        symbols = self._pronouncer.pronounce_all(texts)
+        given = {index: token.phonemes for index, token in enumerate(tokens) if token.phonemes}
+        symbols = self._pronouncer.pronounce_all(texts, given)
         return [
             SpokenWord(token.text, ids, token.is_pause) for token, ids in zip(tokens, symbols, strict=True)
         ]
 
-    def _segment(self, piece: _Piece, closing: str, pause_s: float) -> TextSegment:
-        words = piece.words
+    def _segment(self, text: str, piece: _Piece, following: _Piece | None) -> TextSegment:
+        words, tokens = piece.words, piece.tokens
+        if not following and text[tokens[-1].start] in _CLOSING:
+            words = words[:-1]
         if not words[-1].is_pause:
+            closing = COMMA if following else PERIOD
             words = [*words, SpokenWord(closing, (SYMBOL_IDS[closing],), True)]
         phonemes = np.array([symbol for word in words for symbol in word.symbols], np.int32)  # (T,)
         symbols = np.column_stack((phonemes, self._prosody.predict(words)))  # (T, 4)
-        return TextSegment(_written(words), symbols, piece.tokens[0].start, piece.tokens[-1].end, pause_s)
+        pause_s = _pause_s(text, piece, following) if following else 0.0
+        return TextSegment(_written(words), symbols, tokens[0].start, tokens[-1].end, pause_s)
 
 
 def _pause_s(text: str, piece: _Piece, following: _Piece) -> float:

@@ -6,6 +6,7 @@ import re
 
 from talkahead.text.abbreviations import ABBREVIATIONS, AFTER_A_NAME, Abbreviation, Stop
 from talkahead.text.neighbours import Match, word_after, word_before
+from talkahead.text.units import DIRECTIONS
 from talkahead.text.word_list import SENTENCE_STARTERS
 
 _NOTHING_LEFT = re.compile(r"[\s\"')\]]*\Z")
@@ -18,16 +19,16 @@ def abbreviation(match: Match) -> Abbreviation | None:
     if found is None:
         return None
     has_stop = match.string.startswith(".", match.end())
+    after = word_after(match.string, match.end() + has_stop)
+    is_last = not after[:1].isupper() or after in SENTENCE_STARTERS or after in DIRECTIONS
+    if match[0] in AFTER_A_NAME and is_last and word_before(match)[:1].isupper():
+        return Abbreviation(AFTER_A_NAME[match[0]], Stop.MAY_END, needs_stop=False)
     if found.needs_stop and not has_stop:
         return None
-    after = word_after(match.string, match.end() + has_stop)
     if found.stop is Stop.BEFORE_NUMBER:
         return found if after.isdigit() else None
     if found.needs_stop and match[0].islower() and opens_sentence(match.string, match.end() + 1):
         return None  # a word that ends its sentence ("the max.")
-    is_last = not after[:1].isupper() or after in SENTENCE_STARTERS
-    if match[0] in AFTER_A_NAME and is_last and word_before(match)[:1].isupper():
-        return Abbreviation(AFTER_A_NAME[match[0]], Stop.MAY_END, needs_stop=False)
     return found
 
 
@@ -42,7 +43,7 @@ def stop_after(match: Match, form: str) -> int | None:
         is_initial = len(match[0]) == 1 and match[0].isupper() and _is_initial(match)
         return end if is_initial or abbreviation(match) else None
     after = text[end + 1 : end + 3].lstrip()[:1]
-    return end if form == "measure" and (after.islower() or after in ",;") else None
+    return end if form in ("measure", "per") and (after.islower() or after in ",;") else None
 
 
 def may_end(match: Match, form: str) -> bool:

@@ -19,10 +19,13 @@ _QUOTED = 200
 """Characters looked back for an opening quote."""
 _NEXT_WORD = re.compile(r"[\s\"'(\[]*([^\W\d_]+|\d)")
 _WORD_BEFORE = re.compile(r"([^\W\d_]+)['\"]?[\s-]*$")
+_PLACES = word_list("room suite apartment flight route highway interstate bus gate")
+_ROADS = word_list("I US")
+"""Named by their numbers after a hyphen."""
 _ARTICLES = word_list("a an A An")
 _CODE_CUE = re.compile(
-    r"\b(?:zip|pin|extension|code|(?:account|confirmation|order|tracking|reference|routing|policy|case|ticket"
-    r"|serial|phone) number)(?: is| was)?:?\s[#\"]?$",
+    r"\b(?:zip|pin|extension|code|ending in|last four|(?:account|confirmation|order|tracking|reference|"
+    r"routing|policy|case|ticket|serial|phone) number)(?: is| was)?:?\s[#\"]?$",
     re.IGNORECASE,
 )
 
@@ -55,6 +58,12 @@ def closes_quote(match: Match) -> bool:
     last = match.end() - 1
     opening = match.string.rfind('"', max(0, last - _QUOTED), last)
     return opening >= 0 and not match.string[opening - 1 : opening].isalnum()
+
+
+def is_place(match: Match) -> bool:
+    """Whether a number names a room, a road or a flight ("Room 305", "I-280")."""
+    before = word_before(match)
+    return before.lower() in _PLACES or (before in _ROADS and match.string[match.start() - 1] == "-")
 
 
 def is_code(match: Match) -> bool:

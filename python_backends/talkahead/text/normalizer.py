@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from talkahead.text.abbreviations import DOTTED, PHRASES
@@ -65,6 +65,8 @@ class Token:
     text: str
     start: int
     end: int
+    phonemes: tuple[str, ...] = ()
+    """As the client wrote them; none otherwise."""
 
     @property
     def is_end(self) -> bool:
@@ -98,7 +100,9 @@ class Normalizer:
             "domain": self._address,
             "file": self._address,
             "path": self._address,
-            "compass": lambda match: [DIRECTIONS[match["co_house"] or match["co_street"]]],
+            "compass": lambda match: [
+                DIRECTIONS[match["co_house"] or match["co_after"] or match["co_street"]]
+            ],
             "state": lambda match: STATES[match[0]].split(),
             "subreddit": lambda match: [match[0][0], "slash"],
             "range": lambda match: ["to"],
@@ -108,6 +112,12 @@ class Normalizer:
             "sign": lambda match: _SIGN_NAMES[match[0].strip()].split(),
             "pause": lambda match: [COMMA],
             "end": self._end,
+        }
+
+        self._expanders: dict[str, Callable[[Match], Iterator[Token]]] = {
+            "endless": self._endless,
+            "pronunciation": self._pronounced,
+            "link": self._linked,
         }
 
     def normalize(self, text: str) -> Iterator[Token]:
@@ -130,20 +140,30 @@ class Normalizer:
         taken = -1  # a full stop that belonged to the abbreviation before it
         for match in PATTERN.finditer(flat):
             form, (start, end) = match.lastgroup or "", match.span()
-            if form == "endless":
-                yield from self._endless(match)
+            if form in self._expanders:
+                yield from self._expanders[form](match)
                 continue
             if start == taken and match[0] == PERIOD:
                 continue
             words = self._readers[form](match)
-            bounds = [start + (end - start) * index // len(words) for index in range(len(words))]
-            for word, first, beyond in zip(words, bounds, [*bounds[1:], end], strict=True):
-                yield Token(word, first, beyond)
+            for index, word in enumerate(words):
+                share = (end - start) / len(words)
+                yield Token(word, start + int(index * share), start + int((index + 1) * share))
             stop = stop_after(match, form)
             if stop is not None:
                 taken = stop
                 if may_end(match, form) and opens_sentence(flat, stop + 1):
                     yield Token(PERIOD, stop, stop + 1)
+
+    def _pronounced(self, match: Match) -> Iterator[Token]:
+        words = [token.text for token in self.normalize(match["pr_text"]) if not token.is_pause]
+        yield Token(" ".join(words), *match.span(), tuple(match["pr_phonemes"].split()))
+
+    def _linked(self, match: Match) -> Iterator[Token]:
+        """The text of a link, without where it leads."""
+        offset = match.start("li_text")
+        for token in self._tokens(match["li_text"]):
+            yield replace(token, start=token.start + offset, end=token.end + offset)
 
     def _endless(self, match: Match) -> Iterator[Token]:
         """Digit by digit, with a pause after every third."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from talkahead.text.date_forms import DateForms, is_day_of_year
-from talkahead.text.neighbours import Match, Reader, is_code, word_before
+from talkahead.text.neighbours import Match, Reader, is_code, is_place, word_before
 from talkahead.text.number_words import Numbers, is_named_share
 from talkahead.text.quantity_forms import SIGNS, QuantityForms
 from talkahead.text.spelling import Spelling
 from talkahead.text.symbols import COMMA
+from talkahead.text.transliteration import as_ascii
+from talkahead.text.units import UNITS
 from talkahead.text.word_list import word_list
 from talkahead.text.written_forms import VULGAR_FRACTIONS
 
@@ -23,6 +28,14 @@ class NumberForms:
         self._numbers = numbers
         self._spelling = spelling
         self._dates = DateForms(numbers)
+        self._ways: dict[str, Callable[[str], list[str]]] = {
+            "spell": self._spelled,
+            "digits": numbers.digits,
+            "cardinal": numbers.cardinal,
+            "ordinal": numbers.ordinal,
+            "year": numbers.year,
+            "date": self._date,
+        }
         self.readers: dict[str, Reader] = {
             **self._dates.readers,
             **QuantityForms(numbers).readers,
@@ -41,16 +54,32 @@ class NumberForms:
             "vulgar": self._vulgar,
             "scientific": self._scientific,
             "name": lambda match: spelling.parts(match[0]),
+            "say_as": self._say_as,
             "item": lambda match: [*numbers.cardinal(match["i_number"]), COMMA],
             "number": self._number,
             "digits": lambda match: numbers.digits(match[0]),
         }
 
+    def _say_as(self, match: Match) -> list[str]:
+        return self._ways[match["sa_way"]](match["sa_text"])
+
+    def _spelled(self, text: str) -> list[str]:
+        letters = re.sub(r"[\W_]", "", as_ascii(text))
+        return [
+            word
+            for letter in letters
+            for word in (self._numbers.digits(letter) or self._spelling.letters(letter))
+        ]
+
+    def _date(self, text: str) -> list[str]:
+        month, day, *year = text.split("/")
+        return self._dates.day(int(month), day, *year)
+
     def _number(self, match: Match) -> list[str]:
-        value = match["n_value"]
-        is_read_out = value.isdigit() and is_code(match)
-        words = self._numbers.digits(value) if is_read_out else self._numbers.value(value)
-        return SIGNS.get(match["n_sign"] or "", []) + words
+        value, sign = match["n_value"], SIGNS.get(match["n_sign"] or "", [])
+        if value.isdigit() and is_code(match):
+            return sign + self._numbers.digits(value)
+        return sign + (self._numbers.place(value) if is_place(match) else self._numbers.value(value))
 
     def _vanity(self, match: Match) -> list[str]:
         words = [*self._numbers.digit_groups(match["va_digits"]), COMMA]
@@ -66,10 +95,10 @@ class NumberForms:
         return words[:-1]
 
     def _fraction(self, match: Match) -> list[str]:
-        whole, above, below = match["f_whole"], match["f_above"], match["f_below"]
-        if not whole and self._is_date(match):
+        whole, above, below, unit = match["f_whole"], match["f_above"], match["f_below"], match["f_unit"]
+        if not whole and not unit and self._is_date(match):
             return self._dates.day(int(above), below)
-        return self._shared(whole, above, below)
+        return self._shared(whole, above, below) + _named(unit, whole)
 
     def _is_date(self, match: Match) -> bool:
         month, day, before = match["f_above"], match["f_below"], word_before(match).lower()
@@ -84,9 +113,14 @@ class NumberForms:
 
     def _vulgar(self, match: Match) -> list[str]:
         above, below = VULGAR_FRACTIONS[match["v_share"]].split("/")
-        return self._shared(match["v_whole"], above, below)
+        return self._shared(match["v_whole"], above, below) + _named(match["v_unit"], match["v_whole"])
 
     def _scientific(self, match: Match) -> list[str]:
         sign = ["minus"] if match["s_power"].startswith("-") else []
         power = self._numbers.cardinal(str(abs(int(match["s_power"]))))
         return [*self._numbers.decimal(match["s_digits"]), "times", "ten", "to", "the", *sign, *power]
+
+
+def _named(unit: str | None, whole: str | None) -> list[str]:
+    """The unit after a fraction: "three quarters inch", "one and a half inches"."""
+    return UNITS[unit].named(is_one=not whole) if unit else []

@@ -78,6 +78,16 @@ class Numbers:
             return self.cardinal(text[0]) + self.cardinal(text[1:])
         return self.cardinal(text) if len(text) <= 2 or text[1:] in ("00", "000") else self.digits(text)
 
+    def place(self, text: str) -> list[str]:
+        """The number of a room or road: "three oh five", "two eighty", "ten forty"."""
+        if len(text) == len("305") and text[0] != "0" and text[1:] != "00":
+            return (
+                self.cardinal(text[0])
+                + (["oh"] if text[1] == "0" else [])
+                + self.cardinal(str(int(text[1:])))
+            )
+        return self.value(text)
+
     def fraction(self, above: str, below: str) -> list[str]:
         """A fraction: "three quarters", "one third", "seven over one hundred twenty three"."""
         share = int(below)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 from talkahead.text.homographs import role_of, sense_of
 from talkahead.text.letter_to_sound import LetterToSound
@@ -23,11 +24,19 @@ class Pronouncer:
         self._letters = LetterToSound()
         self._remembered = lru_cache(_CACHED_WORDS)(self._pronounce)
 
-    def pronounce_all(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        """Symbol ids of each word or pause of a sentence; words may depend on their neighbours."""
+    def pronounce_all(
+        self, words: Sequence[str], given: Mapping[int, Sequence[str]] = MappingProxyType({})
+    ) -> list[tuple[int, ...]]:
+        """Symbol ids of each word or pause of a sentence; words may depend on their neighbours.
+
+        Args:
+            given: phonemes of the words, by index, that are not to be looked up.
+        """
         spoken = [self.pronounce(words, index) for index in range(len(words))]
+        for index, phonemes in given.items():
+            spoken[index] = tuple(SYMBOL_IDS[phoneme] for phoneme in phonemes)
         for index, word in enumerate(words[:-1]):
-            if word == "the" and spoken[index + 1][0] in _VOWEL_IDS:
+            if word == "the" and index not in given and spoken[index + 1][0] in _VOWEL_IDS:
                 spoken[index] = _THE_BEFORE_VOWEL
         return spoken
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from talkahead.text.abbreviations import PHRASES
+from talkahead.text.inline_marks import LINK, PRONUNCIATION, SAY_AS
 from talkahead.text.states import STATES
 from talkahead.text.transliteration import LATIN
 from talkahead.text.units import ATTACHED_ONLY, BEFORE_SIZES, CURRENCIES, DIRECTIONS, MAGNITUDES, UNITS
@@ -58,6 +59,9 @@ _SPACED_UNIT = (
 
 FORMS: dict[str, str] = {
     "endless": r"\d{16,}",
+    "pronunciation": PRONUNCIATION,
+    "say_as": SAY_AS,
+    "link": LINK,
     "plain": r"(?<=\s)[a-z]{1,31}(?=\s[a-z])",
     "phrase": rf"(?<![\w&])(?:{_any_of(PHRASES)})(?![\w&/])",
     "url": rf"(?i:https?://|www\.){_PATH}",
@@ -71,7 +75,9 @@ FORMS: dict[str, str] = {
     "span": rf"(?P<sp_from>{_CALENDAR})\.?\s?[-–]\s?(?P<sp_to>{_CALENDAR})(?!\s\d)",
     "weekday": rf"{_WEEKDAY}\b\.?(?=,?\s(?:{_MONTH}|\d))",
     "compass": (
-        rf"(?:(?<=\d\s)(?P<co_house>{_any_of(DIRECTIONS)})\b\.?(?=\s[A-Z][a-z])"
+        rf"(?:(?<=\d\s)(?P<co_house>{_any_of(DIRECTIONS)})\b\.?(?=\s[A-Z][a-z]|,)"
+        rf"|(?:(?<=\bSt\s)|(?<=\bAve\s)|(?<=\bSt\.\s)|(?<=\bAve\.\s)|(?<=\bStreet\s)|(?<=\bAvenue\s))"
+        rf"(?P<co_after>{_any_of(DIRECTIONS)})\b"
         rf"|(?P<co_street>{_any_of(DIRECTIONS)})\b\.?"
         rf"(?=\s(?:[A-Z][a-z]{{1,20}}|\d{{1,3}}(?:st|nd|rd|th))\s{_STREET}\b))"
     ),
@@ -124,8 +130,14 @@ FORMS: dict[str, str] = {
     ),
     "decade": r"'?(?P<d_decade>(?:1[1-9]|20)\d0|[2-9]0)'?s\b",
     "ordinal": r"(?P<o_value>\d{1,3}(?:,\d{3}){1,4}|\d{1,15})(?i:st|nd|rd|th)\b",
-    "fraction": r"(?:(?P<f_whole>\d{1,4})\s)?(?P<f_above>\d{1,3})/(?P<f_below>\d{1,3})(?![\d/])",
-    "vulgar": rf"(?P<v_whole>\d{{0,4}})\s?(?P<v_share>[{''.join(VULGAR_FRACTIONS)}])",
+    "fraction": (
+        r"(?:(?P<f_whole>\d{1,4})\s)?(?P<f_above>\d{1,3})/(?P<f_below>\d{1,3})(?![\d/])"
+        rf"(?:\s?(?P<f_unit>{_SPACED_UNIT})(?![\w²³]))?"
+    ),
+    "vulgar": (
+        rf"(?P<v_whole>\d{{0,4}})\s?(?P<v_share>[{''.join(VULGAR_FRACTIONS)}])"
+        rf"(?:\s?(?P<v_unit>{_SPACED_UNIT})(?![\w²³]))?"
+    ),
     "scientific": r"(?P<s_digits>\d(?:\.\d{1,10})?)[eE](?P<s_power>[+-]?\d{1,3})\b",
     "height": r"(?P<h_feet>\d{1,3})'\s?(?P<h_inches>\d{1,2})(?:\"|''|\b)",
     "bearing": (
@@ -145,7 +157,7 @@ FORMS: dict[str, str] = {
     "digits": r"\d",
     "range": (
         rf"(?:(?<=\d)|(?<=[ap]m)|(?<=[%°])|(?<=\d(?:st|nd|rd|th)))(?:[-–]|\s–\s)(?=[$£€]?\d|{_MONTH})"
-        r"|(?<=[a-z])–(?=\d)"
+        r"|(?<=[a-z])–(?=\d)|(?<=Q[1-4])[-–](?=Q?[1-4])"
     ),
     "per": (
         r"(?:(?<=\d)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2})|(?<=\d\s[A-Za-z])|(?<=\d\s[A-Za-z]{2}))"
@@ -153,7 +165,7 @@ FORMS: dict[str, str] = {
     ),
     "hash": r"#(?=[^\W_])",
     "at": r"@(?=\w)|(?<=\s)@(?=\s)",
-    "about": r"(?<![\w)])(?<![\w)]\s)[~≈](?=\s?[\d$£€])",
+    "about": r"(?<!\w)~(?=\s?[\d$£€])|(?<![\w)])(?<![\w)]\s)≈(?=\s?[\d$£€])",
     "sign": (
         r"(?<=\w)\s[<>→]\s(?=[\w$-])|[√∞≠]|±(?=\s?\d)|(?<=[\d%A-D])\+(?!\w)"
         r"|(?<=\d)\s?[*/^<>−]\s?(?=[\d.$])|(?<=\d)\s-\s(?=\d)|(?<=[\w)])\s?[+=×÷±≈≤≥]\s?(?=[\w(.$+=])"

@@ -1,0 +1,105 @@
+"""Speaking like a recording: is the speech nearer to the recording's voice than to the others?
+
+References and what is spoken like them are held-out sentences of the teacher. The same measure on the codec's
+copy of the teacher's own speech says how far it can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from talkahead.audio.codec import Codec
+from talkahead_client import Reference
+
+from training.comparison import resynthesize
+from training.findings import percent
+from training.material import Sentence
+from training.measures.frames import SAMPLE_RATE_HZ, full_scale
+from training.measures.likeness import Likeness, likeness
+from training.served_speech import Request, speak_all
+from training.teacher import VOICES, Teacher
+from training.verdicts import Verdict, at_least
+
+PER_VOICE = 25
+_SHORTEST_S, _LONGEST_S = 3.0, 8.0
+_NEAREST_PERCENT = 95.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence in some voice, and another one to be spoken like it."""
+
+    reference: Sentence
+    spoken: Sentence
+
+
+@dataclass(frozen=True)
+class ReferenceRow:
+    """One pair: how near the talker's speech, and the codec's copy of the teacher's, came to each voice."""
+
+    pair: Pair
+    talker: Likeness
+    codec: Likeness
+
+
+@dataclass(frozen=True)
+class ReferenceFinding:
+    """Utterances nearest to the reference's own voice, in percent, by both distances."""
+
+    voice: str
+    pairs: int
+    server_warped: float
+    server_averaged: float
+    codec_warped: float
+    codec_averaged: float
+
+
+def pairs(sentences: Sequence[Sentence], teacher: Teacher, per_voice: int) -> Iterator[Pair]:
+    """`per_voice` of each voice, the references 3 to 8 seconds long."""
+    for voice in VOICES:
+        own = [sentence for sentence in sentences if sentence.voice == voice]
+        lengths_s = [len(teacher.speak(one.words, voice).audio) / SAMPLE_RATE_HZ for one in own]
+        fits = [
+            one for one, length_s in zip(own, lengths_s, strict=True) if _SHORTEST_S <= length_s <= _LONGEST_S
+        ][:per_voice]
+        others = [one for one in own if one not in fits and one.category != "short"]
+        yield from (Pair(*pair) for pair in zip(fits, others, strict=False))
+
+
+def compare_references(
+    server: str, chosen: Sequence[Pair], teacher: Teacher, codec: Codec, streams: int, seed: int
+) -> Iterator[ReferenceRow]:
+    """A row for each pair, in order."""
+    requests = [_request(teacher, pair) for pair in chosen]
+    for pair, speech in zip(chosen, speak_all(server, requests, streams, seed), strict=True):
+        voices = {voice: teacher.speak(pair.spoken.words, voice).audio for voice in VOICES}
+        copy = resynthesize(codec, voices[pair.reference.voice])
+        yield ReferenceRow(pair, likeness(speech.audio, voices), likeness(copy, voices))
+
+
+def _request(teacher: Teacher, pair: Pair) -> Request:
+    audio = full_scale(teacher.speak(pair.reference.words, pair.reference.voice).audio)
+    return Request(pair.spoken.text, reference=Reference(audio.astype("float32"), pair.reference.text))
+
+
+def reference_findings(rows: Sequence[ReferenceRow]) -> Iterator[ReferenceFinding]:
+    """Over all, then by voice."""
+    yield _finding("all", rows)
+    for voice in VOICES:
+        yield _finding(voice, [row for row in rows if row.pair.reference.voice == voice])
+
+
+def _finding(voice: str, rows: Sequence[ReferenceRow]) -> ReferenceFinding:
+    return ReferenceFinding(
+        voice,
+        len(rows),
+        server_warped=percent(row.talker.nearest_warped == row.pair.reference.voice for row in rows),
+        server_averaged=percent(row.talker.nearest_averaged == row.pair.reference.voice for row in rows),
+        codec_warped=percent(row.codec.nearest_warped == row.pair.reference.voice for row in rows),
+        codec_averaged=percent(row.codec.nearest_averaged == row.pair.reference.voice for row in rows),
+    )
+
+
+def judge_references(finding: ReferenceFinding) -> Verdict:
+    return at_least("nearest to the reference's voice, %", finding.server_warped, _NEAREST_PERCENT)

@@ -1,0 +1,72 @@
+"""Limits that a voice must keep, and whether it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from talkahead.text.frontend import PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S
+
+from training.findings import JoinFinding, PauseFinding, SoundFinding, SpeakerFinding, WordFinding
+from training.measures.pauses import PARAGRAPH
+
+_WORD_POINTS, _DURATIONS_PERCENT, _PHRASES_PERCENT = 4.0, 99.0, 0.5
+_BUZZ_DB = {"spectral flatness, dB": 1.5, "energy above 4 kHz, dB": 3.0}
+_ONSET_MS, _ONSET_POINTS = 30.0, 5.0
+_CLICK_DB = 1.0
+_EDGES_S = 0.12
+"""Silence that the corpus keeps around each utterance; pauses come on top."""
+_PAUSES_S = {mark: SENTENCE_PAUSE_S + _EDGES_S for mark in ".?!"} | {PARAGRAPH: PARAGRAPH_PAUSE_S + _EDGES_S}
+_PAUSE_OFF_S = 0.15
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A limit and whether it was kept."""
+
+    what: str
+    measured: float
+    limit: str
+    kept: bool
+
+
+def at_most(what: str, measured: float, limit: float) -> Verdict:
+    return Verdict(what, measured, f"<= {limit:g}", measured <= limit)
+
+
+def at_least(what: str, measured: float, limit: float) -> Verdict:
+    return Verdict(what, measured, f">= {limit:g}", measured >= limit)
+
+
+def judge_words(words: Sequence[WordFinding]) -> Iterator[Verdict]:
+    """The first is over all sentences."""
+    for one in words:
+        yield at_most(f"word errors over teacher's, points: {one.category}", one.difference, _WORD_POINTS)
+    yield at_least("durations 0.8 to 1.25 of teacher's, %", words[0].durations_right, _DURATIONS_PERCENT)
+    yield at_most("phrases skipped or repeated, % of sentences", words[0].phrases_wrong, _PHRASES_PERCENT)
+
+
+def judge_buzz(sounds: Sequence[SoundFinding]) -> Iterator[Verdict]:
+    for sound in sounds:
+        if sound.measure in _BUZZ_DB:
+            off = abs(sound.server - sound.teacher)
+            yield at_most(f"{sound.measure}, off teacher's: {sound.voice}", off, _BUZZ_DB[sound.measure])
+
+
+def judge_onsets(teacher: SpeakerFinding, server: SpeakerFinding) -> Iterator[Verdict]:
+    yield at_most("speech begins, ms, median", server.onset_median_ms, _ONSET_MS)
+    fewer = teacher.onsets_within_30_ms - server.onsets_within_30_ms
+    yield at_most("speech begins within 30 ms, points under teacher's", fewer, _ONSET_POINTS)
+
+
+def judge_joins(joins: Sequence[JoinFinding], elsewhere: JoinFinding) -> Iterator[Verdict]:
+    for join in joins:
+        over = join.p95_db - elsewhere.p95_db
+        yield at_most(f"sharpness of a {join.place} over elsewhere, dB, p95", over, _CLICK_DB)
+
+
+def judge_pauses(pauses: Sequence[PauseFinding]) -> Iterator[Verdict]:
+    for pause in pauses:
+        if pause.mark in _PAUSES_S:
+            off = abs(pause.server_s - _PAUSES_S[pause.mark])
+            yield at_most(f"pause off what is asked, s: {pause.mark}", off, _PAUSE_OFF_S)

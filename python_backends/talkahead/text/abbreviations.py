@@ -63,7 +63,8 @@ _PLAIN = {
 }  # fmt: skip
 _OPEN_PLAIN = {
     "vs": "versus", "Vs": "versus", "etc": "et cetera", "Etc": "et cetera", "PhD": "p h d",
-    "Blvd": "boulevard", "Hwy": "highway", "Pkwy": "parkway", "YoY": "year over year", "thx": "thanks", "pls": "please",
+    "Blvd": "boulevard", "Hwy": "highway", "Pkwy": "parkway", "YoY": "year over year", "thx": "thanks",
+    "pls": "please",
     "btw": "by the way", "idk": "i don't know", "fyi": "f y i", "imo": "in my opinion",
 }  # fmt: skip
 

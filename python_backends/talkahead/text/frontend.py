@@ -24,7 +24,7 @@ FIRST_SEGMENT_SYMBOLS = 100
 LONG_TEXT_CHARACTERS = 500
 
 PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, CLAUSE_PAUSE_S = 0.6, 0.35, 0.12
-_CLOSING = frozenset(")]}")
+_CLOSING = frozenset(")]}|")
 """Pauses inside a sentence only, not at the end of the text."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 

@@ -6,6 +6,8 @@ import gzip
 from enum import StrEnum
 from importlib.resources import files
 
+from talkahead.text.recent_words import RECENT_WORDS
+
 LEXICON_NAME = "lexicon.tsv.gz"
 
 
@@ -22,7 +24,7 @@ class Lexicon:
     def __init__(self) -> None:
         content = gzip.decompress((files("talkahead.text") / LEXICON_NAME).read_bytes()).decode()
         rows = (line.split("\t", 1) for line in content.splitlines() if line[0] != "#")
-        self._entries = {row[0]: row[1] for row in rows}
+        self._entries = RECENT_WORDS | {row[0]: row[1] for row in rows}
 
     def __contains__(self, word: str) -> bool:
         return word in self._entries

@@ -24,8 +24,8 @@ _ROADS = word_list("I US")
 """Named by their numbers after a hyphen."""
 _ARTICLES = word_list("a an A An")
 _CODE_CUE = re.compile(
-    r"\b(?:zip|pin|extension|code|ending in|last four|(?:account|confirmation|order|tracking|reference|"
-    r"routing|policy|case|ticket|serial|phone) number)(?: is| was)?:?\s[#\"]?$",
+    r"\b(?:zip|pin|extension|code|ending in|last four|repeat|(?:account|confirmation|order|tracking"
+    r"|reference|routing|policy|case|ticket|serial|phone) number)(?: is| was)?[:,]?\s[#\"]?$",
     re.IGNORECASE,
 )
 

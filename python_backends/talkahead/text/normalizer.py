@@ -117,7 +117,8 @@ class Normalizer:
         self._expanders: dict[str, Callable[[Match], Iterator[Token]]] = {
             "endless": self._endless,
             "pronunciation": self._pronounced,
-            "link": self._linked,
+            "link": lambda match: self._inner(match, "li_text"),
+            "heading": self._heading,
         }
 
     def normalize(self, text: str) -> Iterator[Token]:
@@ -159,11 +160,15 @@ class Normalizer:
         words = [token.text for token in self.normalize(match["pr_text"]) if not token.is_pause]
         yield Token(" ".join(words), *match.span(), tuple(match["pr_phonemes"].split()))
 
-    def _linked(self, match: Match) -> Iterator[Token]:
-        """The text of a link, without where it leads."""
-        offset = match.start("li_text")
-        for token in self._tokens(match["li_text"]):
+    def _inner(self, match: Match, group: str) -> Iterator[Token]:
+        """The tokens of a part of a form: the text of a link, without where it leads."""
+        offset = match.start(group)
+        for token in self._tokens(match[group]):
             yield replace(token, start=token.start + offset, end=token.end + offset)
+
+    def _heading(self, match: Match) -> Iterator[Token]:
+        yield from self._inner(match, "he_text")
+        yield Token(PERIOD, match.end(), match.end())
 
     def _endless(self, match: Match) -> Iterator[Token]:
         """Digit by digit, with a pause after every third."""

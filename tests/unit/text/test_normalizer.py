@@ -98,6 +98,9 @@ SPOKEN = {
     "6'2\"": "six foot two",
     "10 in. wide": "ten inches wide",
     "1920x1080": "nineteen twenty by one thousand eighty",
+    "1/4 tsp salt": "one quarter teaspoon salt",
+    'He said "give me 5" and left': "he said give me five and left",
+    'a 12" pipe': "a twelve inch pipe",
     # abbreviations and initials
     "Dr. Smith": "doctor smith",
     "Mr. and Mrs. Jones": "mister and missus jones",
@@ -123,7 +126,8 @@ SPOKEN = {
     "A380": "ay three eighty",
     "MP3": "m p three",
     "F-16": "f sixteen",
-    "OpenAI": "open ay i",
+    "OpenAI": "openai",
+    "GitHub and ChatGPT": "github and chatgpt",
     "DO NOT ENTER": "do not enter",
     # telephone numbers and other digits
     "555-123-4567": "five five five, one two three, four five six seven",
@@ -133,13 +137,22 @@ SPOKEN = {
     "192.168.0.1": "one nine two dot one six eight dot zero dot one",
     "v2.0.1": "v two point zero point one",
     "1234567890123456": "one two three, four five six, seven eight nine, zero one two, three four five, six",
+    "Your code is 4521, I repeat, 4521": "your code is four five two one, i repeat, four five two one",
+    "the card ending in 4242": "the card ending in four two four two",
+    "Flight 302 to Room 305": "flight three oh two to room three oh five",
+    "I-280 N, then US-101": "i two eighty north, then u s one oh one",
     # addresses
+    "1600 Pennsylvania Ave NW, Washington, DC 20500": (
+        "sixteen hundred pennsylvania avenue northwest, washington, d c two zero five zero zero"
+    ),
     "www.example.com/path?x=1": "w w w dot example dot com slash path question mark x equals one",
     "https://openai.com": "openai dot com",
     "john.doe@example.co.uk": "john dot doe at example dot c o dot u k",
     "open notes.txt": "open notes dot t x t",
     "#1 and #winning": "number one and hashtag winning",
     "@home": "at home",
+    "the temp. on Tue. at noon": "the temperature on tuesday at noon",
+    "thx, btw": "thanks, by the way",
     # signs
     "R&D and C++": "r and d and c plus plus",
     "24/7": "twenty four seven",
@@ -157,6 +170,7 @@ SPOKEN = {
     "vitamin A": "vitamin ay",
     "an A in math": "an ay in math",
     "She (the boss) left": "she, the boss, left",
+    "She left (late)": "she left, late",
     "great—really": "great, really",
     "wait... what?": "wait, what?",
     "no?!": "no?",
@@ -176,6 +190,10 @@ SENTENCES = {
     "A title\n\nThe text": ["a title.", "the text."],
     "- one\n- two": ["one.", "two."],
     "wrapped\nlines": ["wrapped lines."],
+    "1. First\n2. Second": ["one, first.", "two, second."],
+    "# A title\nThe text\n## More": ["a title.", "the text.", "more."],
+    "| Name | Age |\n|---|---|\n| Ann | 9 |": ["name, age, ann, nine."],
+    "> quoted\n> text": ["quoted text."],
 }
 
 

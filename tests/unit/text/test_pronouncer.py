@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from talkahead.text import SYMBOLS, TextFrontend
+from talkahead.text.lexicon import Lexicon
+from talkahead.text.recent_words import RECENT_WORDS
 from talkahead.text.symbols import NUM_SYMBOLS, PADDING, SYMBOL_IDS
 
 SAID = {
@@ -30,6 +32,13 @@ def test_words_are_said_as_the_sentence_asks(frontend: TextFrontend, text: str, 
 def test_unknown_words_are_said_somehow(frontend: TextFrontend, word: str) -> None:
     [segment] = frontend.segments(word)
     assert len(segment.symbols) >= 2
+
+
+def test_recent_words_are_new_and_in_the_inventory() -> None:
+    lexicon = Lexicon()
+    for word, phonemes in RECENT_WORDS.items():
+        assert lexicon.pronounce(word) == tuple(phonemes.split())
+        assert all(phoneme in SYMBOL_IDS for phoneme in phonemes.split())
 
 
 def test_the_inventory_is_what_trained_weights_expect() -> None:

@@ -39,7 +39,10 @@ ANYTHING = st.text(st.characters(codec="utf-8"), max_size=80)
 SURROGATES = st.text(st.characters(), max_size=40)
 KEYBOARD = st.text(string.printable, max_size=120)
 ADVERSARIAL = st.text("aA1.,-/:@$%' \n#&x+=()é½²[]°\"hms", max_size=120)
-TEXT = ENGLISH | ANYTHING | SURROGATES | KEYBOARD | ADVERSARIAL
+MARKED = st.lists(st.sampled_from(["[", "](", "](/", "/)", "AH0 ", "T ", "a", "5", "spell)", " ", "."])).map(
+    "".join
+)
+TEXT = MARKED | ENGLISH | ANYTHING | SURROGATES | KEYBOARD | ADVERSARIAL
 NOT_SAID = re.compile(r"[^A-Za-z\d]*")
 MOST_SYMBOLS_PER_CHARACTER = 16
 """One character can be "to the power of"."""
@@ -98,7 +101,8 @@ def test_spoken_words_are_their_own_normal_form(frontend: TextFrontend, text: st
     for segment in segments:
         [again] = frontend.segments(segment.words)
         assert again.words == segment.words
-        if segment.pause_s != 0.0 or len(segments) == 1:  # else its words were said beside others
+        is_whole = segment.pause_s != 0.0 or len(segments) == 1  # else its words were said beside others
+        if is_whole and "](" not in text:
             assert np.array_equal(again.symbols, segment.symbols)
 
 

@@ -62,6 +62,8 @@ class SegmentHeader(IntHeader):
     """Silent frames that the talker adds behind the segment; 0 on a stream's last."""
     reference: int = 0
     """Key of the speech prompt in the encoder's voice cache, 63 bits; 0 = a named voice."""
+    frontend: int = 0
+    """Address of the frontend's socket, where the stream's progress is told; 0 = nobody listens."""
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,7 @@ def speech_request(
     return request
 
 
-def add_parameters(
-    request: service_pb2.ModelInferRequest, parameters: Mapping[str, ParameterValue]
-) -> None:
+def add_parameters(request: service_pb2.ModelInferRequest, parameters: Mapping[str, ParameterValue]) -> None:
     for name, value in parameters.items():
         wire._set_parameter(request, name, value)
 

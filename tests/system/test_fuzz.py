@@ -49,9 +49,7 @@ class Attempt:
     is_polite: bool
 
     def request(self, request_id: str) -> service_pb2.ModelInferRequest:
-        request = speech_request(
-            self.text, self.tensors, request_id=request_id, parameters=self.parameters
-        )
+        request = speech_request(self.text, self.tensors, request_id=request_id, parameters=self.parameters)
         if self.cut_bytes:
             request.raw_input_contents[0] = request.raw_input_contents[0][: -self.cut_bytes]
         return request

@@ -7,13 +7,16 @@ from statistics import median
 
 import pytest
 from hearing import hear
+from served import Served
 from talkahead.text import TextFrontend
 from talkahead_client import Client, StopReason
 from texts import SENTENCES, prose
+from waiting import eventually
 
 ROUNDS = 5
 GENEROUS_RATIO = 2.0
 GENEROUS_S = 0.1
+ENCODED = "talkahead_encoder_seconds_count"
 """A first chunk is late only beyond both of these, so that a busy machine fails nobody."""
 
 
@@ -57,6 +60,17 @@ def test_long_text_does_not_hold_up_a_short_one(client: Client) -> None:
     beside_s = max(_beside(client, prose(20_000)))
     print(f"first chunk: {1e3 * alone_s:.0f} ms alone, {1e3 * beside_s:.0f} ms at most beside a long text")
     assert beside_s < 2 * GENEROUS_RATIO * alone_s + 2 * GENEROUS_S
+
+
+def test_long_text_that_is_left_is_not_encoded_to_its_end(server: Served, client: Client) -> None:
+    """The frontend sends a few segments ahead, and stops when the talker is done with the stream."""
+    text, before = prose(20_000), server.metric(ENCODED)
+    with client.speak(text, seed=1) as speech:
+        next(speech)
+    eventually(lambda: client.load().details["open_streams"], lambda streams: streams == 0)
+    batches = server.metric(ENCODED) - before
+    print(f"batches encoded of a text of {len(TextFrontend().segments(text))} segments: {batches:.0f}")
+    assert 0 < batches < len(TextFrontend().segments(text)) / 10
 
 
 def _beside(client: Client, long: str) -> Iterator[float]:

@@ -1,7 +1,8 @@
-"""Datagrams between the Python models of one server: windows done, cancels, load.
+"""Datagrams between the Python models of one server: windows done, progress, cancels, load.
 
 The models are sibling processes, so they meet in a folder named after their parent. A talker binds a Unix
-datagram socket named by a random address, which every window carries to the vocoder.
+datagram socket named by a random address, which every window carries to the vocoder; and a frontend another,
+whose address every segment carries to the talker.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from queue import Full, Queue
 from typing import Protocol
@@ -28,7 +30,7 @@ _MAX_DATAGRAM = 65_536
 _RECEIVE_BUFFER = 1 << 20
 _MAX_BACKLOG = 4096
 _SEND_TIMEOUT_S = 1.0
-_PREFIX, _SUFFIX = "talker-", ".sock"
+_TALKER, _FRONTEND, _SUFFIX = "talker-", "frontend-", ".sock"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,15 @@ class WindowDone:
     generation: int
     chunk: int
     ok: bool = True
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """The talker is done with the first `spoken` segments of a stream, or with all that may still come."""
+
+    stream: int
+    spoken: int
+    is_over: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,9 +98,9 @@ class LoadReport:
     healthy: bool = True
 
 
-Datagram = WindowDone | CancelRequest | CancelReport | LoadRequest | LoadReport
-_JSON_KINDS: dict[str, type[CancelRequest | CancelReport | LoadRequest | LoadReport]] = {
-    kind.__name__: kind for kind in (CancelRequest, CancelReport, LoadRequest, LoadReport)
+Datagram = WindowDone | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport
+_JSON_KINDS: dict[str, type[StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport]] = {
+    kind.__name__: kind for kind in (StreamProgress, CancelRequest, CancelReport, LoadRequest, LoadReport)
 }
 
 
@@ -116,7 +127,7 @@ def decode(data: bytes) -> Datagram:
 
 
 def new_address() -> int:
-    """A talker's address: never 0, which means that nobody listens."""
+    """Of a socket: never 0, which means that nobody listens."""
     return secrets.randbits(62) | 1
 
 
@@ -125,8 +136,8 @@ def rendezvous_folder(parent: int | None = None) -> Path:
     return Path(tempfile.gettempdir()) / f"talkahead-{os.getppid() if parent is None else parent}"
 
 
-def _talker_path(folder: Path, address: int) -> Path:
-    return folder / f"{_PREFIX}{address}{_SUFFIX}"
+def _path(folder: Path, prefix: str, address: int) -> Path:
+    return folder / f"{prefix}{address}{_SUFFIX}"
 
 
 class Listener(Protocol):
@@ -139,25 +150,23 @@ class Listener(Protocol):
     def load(self) -> LoadReport: ...
 
 
-class AcknowledgementReceiver:
-    """The talker's socket, bound at once (the engine wants its address), and the thread that reads it."""
+class _Receiver:
+    """A socket, bound at once (others want its address), and the thread that reads it."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None, prefix: str) -> None:
         folder = folder or rendezvous_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.address = new_address()
         self.malformed = 0
-        self._path = _talker_path(folder, self.address)
+        self._path = _path(folder, prefix, self.address)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         self._socket.bind(str(self._path))
         self._thread: threading.Thread | None = None
 
-    def start(self, listener: Listener) -> None:
-        """Hand every datagram to `listener` from now on."""
-        self._thread = threading.Thread(
-            target=self._run, args=(listener,), name="talker-acknowledgements", daemon=True
-        )
+    def _listen(self, handle: Callable[[Datagram], None], name: str) -> None:
+        """Hand every datagram over from now on; ValueError marks one that nobody expects."""
+        self._thread = threading.Thread(target=self._run, args=(handle,), name=name, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -168,12 +177,22 @@ class AcknowledgementReceiver:
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
-    def _run(self, listener: Listener) -> None:
+    def _run(self, handle: Callable[[Datagram], None]) -> None:
         while data := self._socket.recv(_MAX_DATAGRAM):
             try:
-                self._handle(listener, decode(data))
+                handle(decode(data))
             except ValueError:
                 self.malformed += 1
+
+
+class AcknowledgementReceiver(_Receiver):
+    """The talker's socket."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder, _TALKER)
+
+    def start(self, listener: Listener) -> None:
+        self._listen(partial(self._handle, listener), "talker-acknowledgements")
 
     def _handle(self, listener: Listener, message: Datagram) -> None:
         match message:
@@ -184,41 +203,57 @@ class AcknowledgementReceiver:
             case LoadRequest(reply_to):
                 self._reply(reply_to, listener.load())
             case _:
-                self.malformed += 1
+                raise ValueError(message)
 
     def _reply(self, path: str, message: Datagram) -> None:
         with contextlib.suppress(OSError):  # the asker has left
             self._socket.sendto(encode(message), socket.MSG_DONTWAIT, path)
 
 
-class AcknowledgementSender:
-    """The vocoder's side. `send` never blocks and never raises; what it cannot deliver is counted in `lost`.
+class ProgressReceiver(_Receiver):
+    """The frontend's socket."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder, _FRONTEND)
+
+    def start(self, hear: Callable[[StreamProgress], None]) -> None:
+        def handle(message: Datagram) -> None:
+            if not isinstance(message, StreamProgress):
+                raise ValueError(message)
+            hear(message)
+
+        self._listen(handle, "frontend-progress")
+
+
+class _Sender:
+    """`send` never blocks and never raises; what it cannot deliver is counted in `lost`.
 
     A thread does the sending and waits where it must: the kernel queues as few as ten datagrams per socket,
     which is less than the windows of one batch.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None, prefix: str, name: str) -> None:
         self._folder = folder or rendezvous_folder()
+        self._prefix = prefix
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.settimeout(_SEND_TIMEOUT_S)
-        self._queue: Queue[tuple[int, WindowDone] | None] = Queue(_MAX_BACKLOG)
+        self._queue: Queue[tuple[int, Datagram] | None] = Queue(_MAX_BACKLOG)
         self._is_closing = False
         self.lost = 0
-        self._thread = threading.Thread(target=self._run, name="vocoder-acknowledgements", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def send(self, address: int, done: WindowDone) -> None:
-        """Tell the talker at `address`; 0 means that nobody listens."""
+    def send(self, address: int, message: Datagram) -> None:
+        """Tell who listens at `address`; 0 means that nobody does."""
         if address == 0:
             return
         try:
-            self._queue.put_nowait((address, done))
+            self._queue.put_nowait((address, message))
         except Full:
             self.lost += 1
 
     def close(self) -> None:
-        """Send what is queued, unless the talker does not take it."""
+        """Send what is queued, unless nobody takes it."""
         self._is_closing = True
         self._queue.put(None)
         self._thread.join()
@@ -226,15 +261,29 @@ class AcknowledgementSender:
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
-            address, done = item
+            address, message = item
             try:
-                self._socket.sendto(encode(done), str(_talker_path(self._folder, address)))
+                self._socket.sendto(encode(message), str(_path(self._folder, self._prefix, address)))
             except TimeoutError:
                 self.lost += 1
                 if self._is_closing:
                     return
             except OSError:
                 self.lost += 1
+
+
+class AcknowledgementSender(_Sender):
+    """The vocoder's way to the talkers."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder, _TALKER, "vocoder-acknowledgements")
+
+
+class ProgressSender(_Sender):
+    """The talker's way to the frontends."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder, _FRONTEND, "talker-progress")
 
 
 class ControlClient:
@@ -259,7 +308,7 @@ class ControlClient:
     def _ask(self, question: Callable[[str], Datagram]) -> list[Datagram]:
         with self._reply_socket() as (asking, path):
             expected = 0
-            for talker in self._folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+            for talker in self._folder.glob(f"{_TALKER}*{_SUFFIX}"):
                 with contextlib.suppress(OSError):
                     asking.sendto(encode(question(path)), str(talker))
                     expected += 1

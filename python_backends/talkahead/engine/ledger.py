@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from talkahead.audio.windows import WindowPlan
-from talkahead.engine.acknowledgements import WindowDone
+from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest
@@ -26,6 +26,7 @@ class Ledger:
     Args:
         release: frees the slot of a segment.
         on_end: told once per stream, with the reason.
+        tell: tells the frontend at an address how far a stream is, while segments of it are still to come.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class Ledger:
         *,
         release: Callable[[Speech], None],
         on_end: Callable[[Stream, StopReason], None],
+        tell: Callable[[int, StreamProgress], None],
     ) -> None:
         self._config = config
+        self._tell = tell
         self._release = release
         self._on_end = on_end
         self._streams: dict[int, Stream] = {}
@@ -73,13 +76,15 @@ class Ledger:
             if over.has_all_segments:
                 self._ended.pop(header.stream, None)
             return None
-        if stream is None:
-            stream = self._open(request, now)
+        is_new = stream is None
+        stream = stream or self._open(request, now)
         if header.segment in stream.speeches or header.segment < stream.current:
             channel.fail(BadRequest("SEGMENT", header.segment, "each segment of a stream once"))
             return None
         stream.count_arrival(request)
         stream.speeches[header.segment] = Speech(stream, request, channel)
+        if is_new:
+            self._tell_progress(stream)
         return stream
 
     def _open(self, request: SegmentRequest, now: float) -> Stream:
@@ -87,6 +92,7 @@ class Ledger:
         self._generation += 1
         stream = Stream(
             id=request.header.stream,
+            frontend=request.header.frontend,
             generation=self._generation,
             request_id=request.request_id,
             options=options,
@@ -159,6 +165,19 @@ class Ledger:
             else:
                 stream.overtaken += 1
 
+    # Progress
+
+    def go_on(self, stream: Stream, now: float) -> None:
+        """The current segment is done: on to the next one."""
+        del stream.speeches[stream.current]
+        stream.current += 1
+        stream.waiting_since = now
+        self._tell_progress(stream)
+
+    def _tell_progress(self, stream: Stream, is_over: bool = False) -> None:
+        if not stream.has_all_segments:
+            self._tell(stream.frontend, StreamProgress(stream.id, stream.current, is_over))
+
     # Ends
 
     def fail(self, stream: Stream, error: TalkaheadError, now: float) -> None:
@@ -169,6 +188,7 @@ class Ledger:
             stream.is_blocked = False
             stream.waiting_since = now
             self._release_slots(stream)
+            self._tell_progress(stream, is_over=True)
         self.settle(stream, now)
 
     def settle(self, stream: Stream, now: float) -> None:
@@ -227,6 +247,7 @@ class Ledger:
         self.num_in_flight -= len(stream.in_flight)
         stream.in_flight.clear()
         stream.speeches.clear()
+        self._tell_progress(stream, is_over=True)
         if not stream.has_all_segments:
             self._ended[stream.id] = stream
             if len(self._ended) > _REMEMBERED_STREAMS:

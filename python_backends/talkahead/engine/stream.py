@@ -82,6 +82,8 @@ class Stream:
     """State of one stream; only the loop's thread touches it. Times are of the loop's clock, in seconds."""
 
     id: int
+    frontend: int
+    """Address of the frontend that its segments come from."""
     generation: int
     request_id: str
     options: RequestOptions

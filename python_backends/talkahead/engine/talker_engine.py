@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.engine.acknowledgements import LoadReport, WindowDone
+from talkahead.engine.acknowledgements import LoadReport, StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel, Emitter
 from talkahead.engine.engine_config import EngineConfig
@@ -54,6 +54,7 @@ class TalkerEngine:
     Args:
         address: of the acknowledgement socket; with 0 there is no flow control.
         telemetry: told about stages, gauges and ends.
+        tell: tells the frontend at an address how far a stream is; must return at once.
         clock: seconds that never go back.
     """
 
@@ -64,6 +65,7 @@ class TalkerEngine:
         *,
         address: int = 0,
         telemetry: EngineTelemetry | None = None,
+        tell: Callable[[int, StreamProgress], None] = lambda address, progress: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._events: deque[_Event] = deque()
@@ -80,6 +82,7 @@ class TalkerEngine:
             clock=clock,
             telemetry=telemetry,
             address=address,
+            tell=tell,
         )
         self._thread = threading.Thread(target=self._run, name="talker-loop", daemon=True)
         self._thread.start()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.engine.acknowledgements import LoadReport, WindowDone
+from talkahead.engine.acknowledgements import LoadReport, StreamProgress, WindowDone
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -47,6 +47,7 @@ class TalkerLoop:
     Args:
         clock: seconds that never go back.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
+        tell: tells the frontend at an address how far a stream is; must return at once.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class TalkerLoop:
         clock: Callable[[], float],
         telemetry: EngineTelemetry,
         address: int,
+        tell: Callable[[int, StreamProgress], None],
     ) -> None:
         self._backbone = backbone
         self._step = step
@@ -72,7 +74,7 @@ class TalkerLoop:
             eos=backbone.eos,
             silence=config.silence_code,
         )
-        self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end)
+        self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell)
         self._cutter = WindowCutter(
             self._table, self._ledger, config, telemetry, max_positions=positions, address=address
         )

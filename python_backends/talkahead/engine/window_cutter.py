@@ -171,6 +171,4 @@ class WindowCutter:
             self._ledger.settle(stream, now)
             return
         speech.channel.close()
-        del stream.speeches[stream.current]
-        stream.current += 1
-        stream.waiting_since = now
+        self._ledger.go_on(stream, now)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.engine.acknowledgements import rendezvous_folder
+from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
@@ -20,6 +20,7 @@ from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.speech_shape import SpeechShape
+from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
 from talkahead.telemetry import Telemetry
@@ -42,7 +43,9 @@ class Utterance:
     seed: int
     stream: int
     reference: Reference | None
+    frontend: int
     sender: ResponseSender
+    pace: StreamPace
 
     def header(
         self, segment: int, is_last: bool, start: int, end: int, pause_frames: int = 0
@@ -56,6 +59,7 @@ class Utterance:
             seed=self.seed,
             pause_frames=pause_frames,
             reference=self.reference.key if self.reference else 0,
+            frontend=self.frontend,
         )
 
 
@@ -74,6 +78,9 @@ class FrontendServer:
         self._draining = draining_flag(rendezvous_folder())
         self._telemetry = Telemetry(api, "frontend", ("frontend",))
         self._rounds = FairRounds("frontend-text")
+        self._paces = StreamPaces()
+        self._progress = ProgressReceiver()
+        self._progress.start(self._paces.hear)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:
@@ -86,6 +93,7 @@ class FrontendServer:
                 self._rounds.add(self._speak(utterance))
 
     def close(self) -> None:
+        self._progress.close()
         self._rounds.close()
         self._telemetry.close()
 
@@ -95,14 +103,17 @@ class FrontendServer:
         options = RequestOptions.from_json(request.parameters())
         voice = self._wire.text(request, "VOICE")
         reference = self._reference(request, voice)
+        stream = secrets.randbits(_STREAM_BITS)
         return Utterance(
             # What cannot be spoken is refused by `iter_segments`, before the first segment.
             text=self._wire.text(request, "TEXT") or "",
             voice=self._voices.of_a_reference if reference else self._voices.id_of(voice),
             seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed,
-            stream=secrets.randbits(_STREAM_BITS),
+            stream=stream,
             reference=reference,
+            frontend=self._progress.address,
             sender=sender,
+            pace=self._paces.open(stream),
         )
 
     def _reference(self, request: InferenceRequest, voice: str | None) -> Reference | None:
@@ -114,17 +125,22 @@ class FrontendServer:
             raise BadRequest("VOICE", voice, "nothing beside a reference, which is a voice of its own")
         return self._references.read(audio, text)
 
-    def _speak(self, utterance: Utterance) -> Iterator[None]:
+    def _speak(self, utterance: Utterance) -> Iterator[StreamPace]:
         """Sends one segment a step. Nothing has left before the first, which may still refuse the text."""
         began = perf_counter()
         sent = 0
         try:
             for segment, is_last in _with_last(self._text.iter_segments(utterance.text)):
+                if utterance.pace.is_over:
+                    self._close_early(utterance, sent)
+                    break
                 self._send(utterance, segment, sent, is_last)
                 if sent == 0:
                     self._telemetry.stage("frontend", perf_counter() - began)
                 sent += 1
-                yield
+                if not is_last:
+                    utterance.pace.count()
+                    yield utterance.pace
             if sent == 0:
                 raise BadRequest("TEXT", utterance.text, "at least one word that can be spoken")
             utterance.sender.send(flags=self._wire.final)
@@ -133,6 +149,8 @@ class FrontendServer:
                 self._refuse(utterance.sender, error)
             else:
                 self._break_off(utterance, sent, error)
+        finally:
+            self._paces.close(utterance.stream)
 
     def _send(self, utterance: Utterance, segment: TextSegment, index: int, is_last: bool) -> None:
         pause = self._shape.frames(segment.pause_s)
@@ -159,6 +177,11 @@ class FrontendServer:
         if not isinstance(error, TalkaheadError):
             self._log.log_error(f"{type(error).__name__}: {error}")
         sender.send(self._wire.failure(error), flags=self._wire.final)
+
+    def _close_early(self, utterance: Utterance, sent: int) -> None:
+        """The talker is done with the stream: one last segment, not to be spoken, for those who count."""
+        end = len(utterance.text)
+        self._send_symbols(utterance, np.zeros((1, 4), np.int32), utterance.header(sent, True, end, end))
 
     def _break_off(self, utterance: Utterance, sent: int, error: Exception) -> None:
         """Segments are on their way, and an error from here would leave them open in Triton for ever.

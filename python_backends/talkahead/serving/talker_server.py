@@ -14,7 +14,7 @@ from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import load_llama
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.engine.acknowledgements import AcknowledgementReceiver
+from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
@@ -68,8 +68,13 @@ class TalkerServer:
         _warm_up(backbone, limits)
         # The engine wants the socket's address, so the socket is bound first and read afterwards.
         self._receiver = AcknowledgementReceiver()
+        self._progress = ProgressSender()
         self._engine = TalkerEngine(
-            backbone, limits, address=self._receiver.address, telemetry=self._telemetry
+            backbone,
+            limits,
+            address=self._receiver.address,
+            telemetry=self._telemetry,
+            tell=self._progress.send,
         )
         self._receiver.start(self._engine)
 
@@ -86,6 +91,7 @@ class TalkerServer:
     def close(self) -> None:
         self._engine.close()
         self._receiver.close()
+        self._progress.close()
         self._telemetry.close()
 
     def _read(self, request: InferenceRequest, outlet: SenderOutlet) -> SegmentRequest:

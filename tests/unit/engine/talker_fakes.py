@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from talkahead.config import RequestOptions
-from talkahead.engine.acknowledgements import WindowDone
+from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -27,6 +27,8 @@ from torch import Tensor
 VOICES = 64
 FRAME_LIMIT = 100
 EOS = VOICES * 8
+FRONTEND = 77
+"""Where streams come from."""
 SILENCE = EOS - 1
 """A code that no script has."""
 CONFIG = EngineConfig(context_frames=5, lookahead_frames=2, silence_code=SILENCE, first_chunk_limit_s=0.1)
@@ -152,6 +154,7 @@ class Rig:
         self.log: list[tuple[str, Outlet]] = []
         self.outlets: list[Outlet] = []
         self.answered: set[tuple[int, int, int]] = set()
+        self.told: list[StreamProgress] = []
         self._losses: list[Channel] = []
         self.loop = TalkerLoop(
             self.backbone,
@@ -160,6 +163,7 @@ class Rig:
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
             address=address,
+            tell=self._hear,
         )
 
     def submit(
@@ -179,12 +183,25 @@ class Rig:
         self.outlets.append(outlet)
         prompt = np.zeros((3 + segment, 4), dtype=np.float32)
         prompt[0, :2] = stream % VOICES, frames
-        header = SegmentHeader(stream, segment, int(last), segment * 10, segment * 10 + 9, 7, pause)
+        header = SegmentHeader(
+            stream,
+            segment,
+            int(last),
+            segment * 10,
+            segment * 10 + 9,
+            seed=7,
+            pause_frames=pause,
+            frontend=FRONTEND,
+        )
         chosen = RequestOptions.from_parameters({"temperature": 0.0, **options})  # type: ignore[dict-item]
         channel = Channel(outlet, lambda job: job(), self._losses.append)
         self.loop.submit(SegmentRequest(header, prompt, chosen, request_id, outlet), channel)
         self._tell_losses()
         return outlet
+
+    def _hear(self, address: int, progress: StreamProgress) -> None:
+        assert address == FRONTEND
+        self.told.append(progress)
 
     def run(self, turns: int = 10_000) -> float:
         """Turn until there is nothing to do (or so many turns); returns the wait that the loop asks for."""

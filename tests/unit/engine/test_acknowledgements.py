@@ -17,6 +17,9 @@ from talkahead.engine.acknowledgements import (
     Datagram,
     LoadReport,
     LoadRequest,
+    ProgressReceiver,
+    ProgressSender,
+    StreamProgress,
     WindowDone,
     decode,
     encode,
@@ -28,6 +31,8 @@ LARGE = 2**63 - 1
 MESSAGES: list[Datagram] = [
     WindowDone(LARGE, 17, 3, ok=True),
     WindowDone(0, LARGE, 0, ok=False),
+    StreamProgress(LARGE, 7),
+    StreamProgress(0, 0, is_over=True),
     CancelRequest(stream=LARGE, reply_to="/somewhere"),
     CancelRequest(request_id="a ü 漢", reply_to="/somewhere"),
     CancelReport(3),
@@ -81,6 +86,24 @@ def test_acknowledgements_arrive_in_order_and_noise_is_counted(tmp_path: Path) -
     assert listener.done == sent
     assert receiver.malformed == 1
     assert sender.lost == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress_reaches_its_frontend_alone(tmp_path: Path) -> None:
+    heard: list[list[StreamProgress]] = [[], []]
+    receivers = [ProgressReceiver(tmp_path) for _ in heard]
+    for receiver, told in zip(receivers, heard, strict=True):
+        receiver.start(told.append)
+    sender = ProgressSender(tmp_path)
+    sent = [StreamProgress(7, spoken) for spoken in range(50)]
+    for progress in sent:
+        sender.send(receivers[1].address, progress)
+    sender.send(receivers[1].address, WindowDone(7, 1, 0))
+    sender.close()
+    for receiver in receivers:
+        receiver.close()
+    assert heard == [[], sent]
+    assert [receiver.malformed for receiver in receivers] == [0, 1]
     assert not list(tmp_path.iterdir())
 
 

@@ -90,7 +90,13 @@ class Stage:
         self.outlets: dict[int, list[Outlet]] = {}
         self._num_answered: dict[int, int] = {}
         self.loop = TalkerLoop(
-            backbone, step, config, clock=lambda: self.now, telemetry=NoTelemetry(), address=1
+            backbone,
+            step,
+            config,
+            clock=lambda: self.now,
+            telemetry=NoTelemetry(),
+            address=1,
+            tell=lambda address, progress: None,
         )
 
     def submit(self, utterance: Utterance) -> None:

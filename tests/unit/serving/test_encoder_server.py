@@ -39,7 +39,7 @@ def segment(
     rng = np.random.default_rng(length)
     symbols = np.zeros((length, 4), np.int32)
     symbols[:, 0] = rng.integers(1, 70, length) if fill is None else fill
-    header = SegmentHeader(stream, index, last, 0, length, 7, reference=key)
+    header = SegmentHeader(stream, index, last, 0, length, seed=7, reference=key)
     return Request(
         {
             "SYMBOLS": symbols,

@@ -4,12 +4,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
 from fake_backend import FakeBackend, Request, TritonError, string
 from talkahead.config import ModelConfig
-from talkahead.engine.acknowledgements import rendezvous_folder
+from talkahead.engine.acknowledgements import ProgressSender, StreamProgress, rendezvous_folder
 from talkahead.serving.frontend_server import FrontendServer
 from talkahead.serving.rendezvous import draining_flag
 from talkahead.types import SegmentHeader
@@ -115,9 +116,7 @@ def test_bad_requests_are_refused(
 
 
 def test_a_draining_server_refuses(ask: Ask) -> None:
-    flag = draining_flag(rendezvous_folder())
-    flag.parent.mkdir()
-    flag.touch()
+    draining_flag(rendezvous_folder()).touch()
     error = ask("Hello.").sender.error
     assert error is not None and error.code == TritonError.UNAVAILABLE
 
@@ -137,6 +136,47 @@ def test_a_failure_after_the_first_segment_is_left_to_the_talker(
     assert broken.last == 1 and (request.sender.responses[-1].tensors["SYMBOLS"] == -1).all()
     assert [after.segment - before.segment for before, after in pairwise(headers(request))] == [1]
     assert "lexicon gone" in backend.Logger.errors[0]
+
+
+def spoken_in_turn(frontend: FrontendServer, text: str, over_after: int = -1) -> tuple[Request, int]:
+    """The request for a text whose segments are spoken as they come, and the most that were ahead.
+
+    After `over_after` segments the talker is done with the stream.
+    """
+    talker, request, spoken = ProgressSender(), Request({"TEXT": string(text)}), 0
+    arrivals: SimpleQueue[int] = SimpleQueue()
+    leads: list[int] = []
+    send_one = request.sender.send
+
+    def send(response: object = None, flags: int = 0) -> None:
+        send_one(response, flags)
+        leads.append(len(request.sender.responses) - spoken)
+        arrivals.put(flags)
+
+    request.sender.send = send
+    frontend.execute([request])
+    while arrivals.get(timeout=20) == 0:
+        header = headers(request)[0]
+        talker.send(header.frontend, StreamProgress(header.stream, spoken, spoken == over_after))
+        spoken += 1
+    talker.close()
+    return request, max(leads)
+
+
+def test_segments_leave_as_the_talker_goes_on(frontend: FrontendServer) -> None:
+    request, lead = spoken_in_turn(frontend, "Hello there. " * 40)
+    assert lead <= 8
+    assert [header.segment for header in headers(request)] == list(range(40))
+    assert [header.last for header in headers(request)] == [0] * 39 + [1]
+
+
+def test_a_stream_that_is_over_is_closed_by_one_segment(frontend: FrontendServer) -> None:
+    request, _ = spoken_in_turn(frontend, "Hello there. " * 1_000, over_after=3)
+    *_, closing = headers(request)
+    assert closing.last == 1 and closing.segment <= 12
+    assert not request.sender.responses[-1].tensors["SYMBOLS"].any()
+    assert [header.segment for header in headers(request)] == list(range(closing.segment + 1))
+    assert [header.last for header in headers(request)][:-1] == [0] * closing.segment
 
 
 def test_a_short_text_overtakes_a_long_one(frontend: FrontendServer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from talkahead.serving.voice_cache import Codes, VoiceCache
+from talkahead.serving.voice_cache import LEFT_AFTER_S, Codes, VoiceCache
 
 CODES_BYTES = 400
 
@@ -63,3 +63,15 @@ def fill_pinned(cache: VoiceCache, key: int) -> None:
     cache.keep(key, codes(key))
     cache.pin(key, stream=key)
     cache.make_room()
+
+
+def test_the_voice_of_a_client_that_vanished_is_not_kept_for_ever() -> None:
+    now = 0.0
+    cache = VoiceCache(CODES_BYTES, clock=lambda: now)
+    for key in (1, 2):
+        fill_pinned(cache, key)
+    now = LEFT_AFTER_S
+    cache.pin(2, stream=2)
+    now += 1
+    fill(cache, 3)
+    assert known(cache, 1, 2) == [False, True]

@@ -1,0 +1,71 @@
+"""The models together: references, pauses and early ends, from the request to the audio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from fake_backend import FakeBackend, string
+from fake_ensemble import FakeEnsemble, Spoken
+from talkahead.config import ModelConfig
+from talkahead.engine.acknowledgements import ControlClient
+from talkahead.types import Stats
+
+HOP = 320
+OPTIONS = {"seed": 5, "max_seconds": 4.0}
+
+
+@pytest.fixture
+def ensemble(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[FakeEnsemble]:
+    ensemble = FakeEnsemble(backend, config_of)
+    yield ensemble
+    ensemble.close()
+
+
+def reference(seed: int) -> dict[str, np.ndarray]:
+    noise = 0.1 * np.random.default_rng(seed).standard_normal(24_000)
+    return {"REFERENCE_AUDIO": noise.astype(np.float32), "REFERENCE_TEXT": string("Nothing but noise.")}
+
+
+def check(spoken: Spoken) -> Spoken:
+    """One stream, whole, in order, ended once."""
+    spoken.wait()
+    assert spoken.errors == []
+    assert [int(chunk["CHUNK_INDEX"][0]) for chunk in spoken.chunks] == list(range(len(spoken.chunks)))
+    assert spoken.lasts == [False] * (len(spoken.chunks) - 1) + [True]
+    stats = Stats.from_array(spoken.chunks[-1]["STATS"])
+    assert len(spoken.audio) == HOP * stats.frames
+    return spoken
+
+
+def test_pauses_are_heard(ensemble: FakeEnsemble) -> None:
+    apart = check(ensemble.speak("One.\n\nTwo.", options={"seed": 5}))
+    together = check(ensemble.speak("One. Two.", options={"seed": 5}))
+    assert len(apart.audio) - len(together.audio) == (30 - 18) * HOP
+
+
+def test_references_and_named_voices_side_by_side(ensemble: FakeEnsemble) -> None:
+    asked = [{}, reference(1), reference(2), {"VOICE": string("rms")}]
+    alone = [check(ensemble.speak("One. Two.", options=OPTIONS, **inputs)).audio for inputs in asked]
+    together = [ensemble.speak("One. Two.", options=OPTIONS, **inputs) for inputs in asked]
+    for audio, spoken in zip(alone, together, strict=True):
+        np.testing.assert_allclose(check(spoken).audio, audio, atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [{}, reference(1)], ids=["named", "reference"])
+def test_a_long_text_that_is_cancelled_ends_after_a_few_segments(
+    ensemble: FakeEnsemble, inputs: dict[str, np.ndarray]
+) -> None:
+    spoken = ensemble.speak("Hello there. " * 1_500, id="mine", **inputs)
+    assert spoken.begun.wait(30)
+    assert ControlClient().cancel(request_id="mine") == 1
+    spoken.wait()
+    assert spoken.errors == ["CANCELLED: the stream was cancelled"]
+    assert spoken.num_segments < 750
+
+
+def test_a_long_text_that_reaches_max_seconds_ends_after_a_few_segments(ensemble: FakeEnsemble) -> None:
+    spoken = check(ensemble.speak("Hello there. " * 1_500, options=OPTIONS))
+    assert len(spoken.audio) == 4 * 16_000
+    assert spoken.num_segments < 750

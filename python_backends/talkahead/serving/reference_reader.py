@@ -96,7 +96,7 @@ class ReferenceReader:
                 AUDIO,
                 f"{frames / rate:.1f} s of speech, and {symbols} symbols in {TEXT}",
                 f"at most {room} frames ({rate} a second) and symbols together, about "
-                f"{room / (1 + 1 / MAX_FRAMES_PER_SYMBOL) / rate:.0f} s of speech",
+                f"{room / (1 + 1 / MAX_FRAMES_PER_SYMBOL) / rate:.1f} s of speech",
             )
 
     def _key(self, speech: npt.NDArray[np.float32], text: str) -> int:
@@ -109,9 +109,11 @@ class ReferenceReader:
 def _check_samples(audio: npt.NDArray[np.float32]) -> None:
     if not np.isfinite(audio).all():
         raise BadRequest(AUDIO, float(audio[~np.isfinite(audio)][0]), "finite samples from -1 to 1")
-    if len(audio) and (peak := float(np.abs(audio).max())) > 1.0:
+    levels = np.abs(audio)
+    if (peak := float(levels.max(initial=0.0))) > 1.0:
         raise BadRequest(AUDIO, peak, "samples from -1 to 1 (of 16 bits: divide by 32,768)")
-    if (clipped := float(np.mean(np.abs(audio) >= _FULL_SCALE)) if len(audio) else 0.0) > _MAX_CLIPPED_SHARE:
+    clipped = np.count_nonzero(levels >= _FULL_SCALE) / max(len(levels), 1)
+    if clipped > _MAX_CLIPPED_SHARE:
         raise BadRequest(
             AUDIO,
             f"{clipped:.0%} of its samples at full scale",

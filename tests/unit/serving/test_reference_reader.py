@@ -76,7 +76,11 @@ BROKEN[77] = np.nan
         (np.zeros(64_000, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
         (np.zeros(0, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
         (recording(10.9), SAID, "11.0 s of speech, and 25 symbols in REFERENCE_TEXT"),
-        (recording(10.9), SAID, "allowed: at most 575 frames (50 a second) and symbols together, about 10 s"),
+        (
+            recording(10.9),
+            SAID,
+            "allowed: at most 575 frames (50 a second) and symbols together, about 9.6 s",
+        ),
         (recording(31.0), SAID, "'31.0 s' is not accepted; allowed: at most 30 s at 16,000 Hz"),
         (recording(2.0), " ", "REFERENCE_TEXT: ' ' is not accepted; allowed: 1 to 500 characters"),
         (recording(2.0), "lemon " * 84, "REFERENCE_TEXT: 'lemon lemon"),

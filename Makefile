@@ -19,7 +19,7 @@ TORCH := torch==2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test check train clean
+.PHONY: help setup speak serve doctor test check train samples clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ check: $(VENV)/.installed ## style and types
 
 train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
 	@$(BIN)/python -m training $(OPTIONS)
+
+samples: $(VENV)/.installed ## a page to hear and see the voice, in build/samples: starts a server, speaks, stops it
+	@$(BIN)/python -m training.samples $(OPTIONS)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -42,13 +42,13 @@ def held_out_sentences(split: str, per_category: int, voices: Sequence[str], see
     """
     frontend = TextFrontend()
     chosen: list[Sentence] = []
-    for category, texts in categories(split, _SPARE * per_category, seed).items():
+    for shift, (category, texts) in enumerate(categories(split, _SPARE * per_category, seed).items()):
         found = list(_single(frontend, texts))[:per_category]
         if len(found) < per_category:
             allowed = f"1 to {len(found)} ({category}, {split})"
             raise ValueError(f"per_category: {per_category}, allowed: {allowed}")
         for place, (text, words) in enumerate(found):
-            chosen.append(Sentence(text, words, voices[place % len(voices)], category))
+            chosen.append(Sentence(text, words, voices[(place + shift) % len(voices)], category))
     return chosen
 
 

@@ -1,0 +1,49 @@
+"""Pictures of speech: the waveform above its mel spectrogram."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+from talkahead.audio.mel import LogMel
+
+from training.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale
+
+matplotlib.use("Agg")  # writes files, needs no screen
+from matplotlib import pyplot
+
+_HOP = 160
+_INK = "#5b8def"
+"""Seen on light pages and on dark ones."""
+_DARKEST, _BRIGHTEST = -7.0, 2.0
+"""Natural logarithms of mel magnitudes."""
+
+_log_mel = LogMel(hop=_HOP)
+
+
+def draw(audio: Audio, seconds: float, path: Path, width: float) -> None:
+    """Writes a PNG on a transparent ground whose time axis is `seconds` long; `width` in inches."""
+    samples = full_scale(audio)
+    usable = torch.from_numpy(samples[: len(samples) // _HOP * _HOP].astype(np.float32))
+    mel = _log_mel(usable[None])[0].numpy().T
+    figure, (wave, spectrum) = pyplot.subplots(
+        2, 1, figsize=(width, 1.9), sharex=True, height_ratios=(1, 2), gridspec_kw={"hspace": 0.06}
+    )
+    times = np.arange(len(samples)) / SAMPLE_RATE_HZ
+    wave.plot(times, samples, color=_INK, linewidth=0.5)
+    wave.set(xlim=(0, seconds), ylim=(-0.8, 0.8))
+    spectrum.imshow(
+        mel,
+        origin="lower",
+        aspect="auto",
+        cmap="magma",
+        vmin=_DARKEST,
+        vmax=_BRIGHTEST,
+        extent=(0, len(samples) / SAMPLE_RATE_HZ, 0, len(mel)),
+    )
+    for axis in (wave, spectrum):
+        axis.axis("off")
+    figure.savefig(path, dpi=150, transparent=True, bbox_inches="tight", pad_inches=0)
+    pyplot.close(figure)

@@ -1,0 +1,186 @@
+"""`make samples`: a page to hear and see the voice, beside its teacher and the codec's copy of the teacher.
+
+Starts a server, speaks 20 held-out sentences of all voices and categories and a paragraph, stops it, and
+prints the page's path. Everything lies in one folder with relative links.
+"""
+
+from __future__ import annotations
+
+import argparse
+import wave
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import jinja2
+import numpy as np
+from talkahead.audio.codec import Codec
+from talkahead_client import Client
+
+from perf.environment import Environment
+from perf.server import add_server_options, server_at
+from training.comparison import resynthesize
+from training.material import held_out_sentences, paragraphs
+from training.measures.frames import SAMPLE_RATE_HZ, Audio
+from training.pictures import draw
+from training.recogniser import Recogniser, WordErrors
+from training.served_speech import Request, speak_all
+from training.teacher import Teacher
+
+NUM_SENTENCES = 20
+_PER_CATEGORY = 4
+_TEMPLATE = "samples.html"
+_LONG = "a paragraph"
+_WIDTH, _LONG_WIDTH = 4.8, 15.0
+"""Of pictures, in inches."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A text and who speaks it; `parts` are words and the seconds of silence behind them."""
+
+    text: str
+    parts: tuple[tuple[str, float], ...]
+    voice: str
+    category: str
+
+    @property
+    def words(self) -> str:
+        return " ".join(words for words, _ in self.parts)
+
+
+@dataclass(frozen=True)
+class Take:
+    """One speaker's version of a line; `name` is its file's, without the ending."""
+
+    speaker: str
+    name: str
+    seconds: float
+    errors: WordErrors
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A line and its takes: teacher, codec, server."""
+
+    text: str
+    voice: str
+    is_long: bool
+    takes: tuple[Take, ...]
+
+
+@dataclass(frozen=True)
+class Total:
+    """One speaker over the whole page."""
+
+    speaker: str
+    edits: int
+    words: int
+    seconds: float
+
+
+def lines(voices: Sequence[str], seed: int) -> list[Line]:
+    """The sentences, one category after the other, and the paragraph."""
+    sentences = held_out_sentences("test", _PER_CATEGORY, voices, seed)
+    in_turn = sorted(sentences, key=lambda one: sentences.index(one) % _PER_CATEGORY)[:NUM_SENTENCES]
+    (read,) = paragraphs(sentences, 1, voices)
+    return [
+        *(
+            Line(one.text, ((one.words, 0.0),), one.voice, one.category)
+            for one in sentences
+            if one in in_turn
+        ),
+        Line(read.text, tuple((part.words, part.pause_s) for part in read.segments), read.voice, _LONG),
+    ]
+
+
+class Gallery:
+    """Records and draws each line's takes into a folder."""
+
+    def __init__(self, folder: Path, recogniser: Recogniser, codec: Codec) -> None:
+        self._folder = folder
+        self._recogniser = recogniser
+        self._codec = codec
+        self._teacher = Teacher()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def sample(self, line: Line, number: int, served: Audio) -> Sample:
+        taught = np.concatenate(list(self._taught(line)))
+        audios = {"teacher": taught, "codec": resynthesize(self._codec, taught), "server": served}
+        longest_s = max(len(audio) for audio in audios.values()) / SAMPLE_RATE_HZ
+        is_long = line.category == _LONG
+        takes = []
+        for speaker, audio in audios.items():
+            name = f"{number:02d}-{line.voice}-{speaker}"
+            write_wav(self._folder / f"{name}.wav", audio)
+            draw(audio, longest_s, self._folder / f"{name}.png", _LONG_WIDTH if is_long else _WIDTH)
+            errors = self._recogniser.errors(line.words, audio)
+            takes.append(Take(speaker, name, len(audio) / SAMPLE_RATE_HZ, errors))
+        return Sample(line.text, line.voice, is_long, tuple(takes))
+
+    def _taught(self, line: Line) -> Iterator[Audio]:
+        for words, pause_s in line.parts:
+            yield self._teacher.speak(words, line.voice).audio
+            yield np.zeros(round(pause_s * SAMPLE_RATE_HZ), dtype=np.int16)
+
+
+def write_wav(path: Path, audio: Audio) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(audio.itemsize)
+        file.setframerate(SAMPLE_RATE_HZ)
+        file.writeframes(audio.tobytes())
+
+
+def totals(samples: Sequence[Sample]) -> Iterator[Total]:
+    for takes in zip(*(sample.takes for sample in samples), strict=True):
+        yield Total(
+            takes[0].speaker,
+            sum(take.errors.edits for take in takes),
+            sum(take.errors.words for take in takes),
+            sum(take.seconds for take in takes),
+        )
+
+
+def page(groups: Mapping[str, Sequence[Sample]], seed: int) -> str:
+    """The page, whose links lead to files beside it."""
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    template = jinja2.Environment(loader=loader, autoescape=True).get_template(_TEMPLATE)
+    everything = list(chain.from_iterable(groups.values()))
+    return template.render(
+        groups=groups, totals=list(totals(everything)), seed=seed, environment=Environment.record()
+    )
+
+
+def make(options: argparse.Namespace) -> Path:
+    """Writes the page and what it shows; returns its path."""
+    with server_at(options.server, options.metrics, options.serve_option) as server:
+        with Client(server.grpc) as client:
+            chosen = lines(client.voices(), options.seed)
+        requests = [Request(line.text, line.voice) for line in chosen]
+        served = [speech.audio for speech in speak_all(server.grpc, requests, 1, options.seed)]
+    recogniser = Recogniser([words for line in chosen for words, _ in line.parts])
+    gallery = Gallery(options.folder, recogniser, Codec.load(options.codec))
+    groups: dict[str, list[Sample]] = {}
+    for number, (line, audio) in enumerate(zip(chosen, served, strict=True), 1):
+        groups.setdefault(line.category, []).append(gallery.sample(line, number, audio))
+        print(f"samples: {number} of {len(chosen)}", flush=True)
+    path: Path = options.folder / "index.html"
+    path.write_text(page(groups, options.seed), encoding="utf-8")
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.samples", description=(__doc__ or "").split("\n")[0])
+    add_server_options(parser)
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/samples"), help="where the page is written"
+    )
+    parser.add_argument("--codec", type=Path, default=Path("model_repository/vocoder/1"))
+    parser.add_argument("--seed", type=int, default=1)
+    print(f"samples: {make(parser.parse_args()).resolve()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -60,6 +60,13 @@ class Row:
     def duration_ratio(self) -> float:
         return self.talker.duration_s / self.teacher.duration_s
 
+    @property
+    def keeps_every_phrase(self) -> bool:
+        """Whether the talker skips and repeats no phrase, but for those that the teacher seems to as well."""
+        skipped = set(self.talker.skipped) - set(self.teacher.skipped)
+        repeated = set(self.talker.repeated) - set(self.teacher.repeated)
+        return not skipped and not repeated
+
 
 def compare(
     setting: Setting, sentences: Sequence[Sentence], audios: Iterable[Audio], workers: int
@@ -90,7 +97,7 @@ class Bench:
         self._setting = setting
         self._teacher = Teacher()
         self._codec = Codec.load(setting.codec)
-        self._recogniser = Recogniser(setting.texts)
+        self._recogniser = Recogniser(setting.texts, self._teacher)
 
     def row(self, sentence: Sentence, audio: Audio) -> Row:
         taught = self._teacher.speak(sentence.words, sentence.voice).audio

@@ -110,7 +110,7 @@ def _words(category: str, rows: Sequence[Row]) -> WordFinding:
         low=low,
         high=high,
         durations_right=percent(SHORTEST <= row.duration_ratio <= LONGEST for row in rows),
-        phrases_wrong=percent(not row.talker.keeps_every_phrase for row in rows),
+        phrases_wrong=percent(not row.keeps_every_phrase for row in rows),
     )
 
 

@@ -17,8 +17,11 @@ from matplotlib import pyplot
 _HOP = 160
 _INK = "#5b8def"
 """Seen on light pages and on dark ones."""
-_DARKEST, _BRIGHTEST = -7.0, 2.0
+_DARKEST, _BRIGHTEST = -7.0, 0.5
 """Natural logarithms of mel magnitudes."""
+_LOUDEST = 0.7
+_HEIGHT = 1.6
+_EDGES = {"hspace": 0.05, "left": 0, "right": 1, "bottom": 0, "top": 1}
 
 _log_mel = LogMel(hop=_HOP)
 
@@ -29,11 +32,11 @@ def draw(audio: Audio, seconds: float, path: Path, width: float) -> None:
     usable = torch.from_numpy(samples[: len(samples) // _HOP * _HOP].astype(np.float32))
     mel = _log_mel(usable[None])[0].numpy().T
     figure, (wave, spectrum) = pyplot.subplots(
-        2, 1, figsize=(width, 1.9), sharex=True, height_ratios=(1, 2), gridspec_kw={"hspace": 0.06}
+        2, 1, figsize=(width, _HEIGHT), sharex=True, height_ratios=(1, 2), gridspec_kw=_EDGES
     )
     times = np.arange(len(samples)) / SAMPLE_RATE_HZ
     wave.plot(times, samples, color=_INK, linewidth=0.5)
-    wave.set(xlim=(0, seconds), ylim=(-0.8, 0.8))
+    wave.set(xlim=(0, seconds), ylim=(-_LOUDEST, _LOUDEST))
     spectrum.imshow(
         mel,
         origin="lower",
@@ -45,5 +48,5 @@ def draw(audio: Audio, seconds: float, path: Path, width: float) -> None:
     )
     for axis in (wave, spectrum):
         axis.axis("off")
-    figure.savefig(path, dpi=150, transparent=True, bbox_inches="tight", pad_inches=0)
+    figure.savefig(path, dpi=150, transparent=True)
     pyplot.close(figure)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from talkahead.text import TextFrontend
 from talkahead.text.symbols import SYMBOLS
 
 from training.language_model import bigram_model, words_of
+from training.teacher import VOICES, Teacher
 
 _QUIET = 1600
 """Samples of silence on either side, which the acoustic model expects."""
@@ -54,14 +55,20 @@ class Transition:
 
 
 class Recogniser:
-    """Hears evaluation texts. `texts` are normalised words; the language model knows exactly these."""
+    """Hears evaluation texts.
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    Args:
+        texts: normalised words; the language model knows exactly these.
+        teacher: whose pronunciations of rare words count as right beside the frontend's.
+    """
+
+    def __init__(self, texts: Sequence[str], teacher: Teacher | None = None) -> None:
         sentences = [words_of(text) for text in texts]
+        words = {word for sentence in sentences for word in sentence}
         with tempfile.TemporaryDirectory() as folder:
             model, dictionary = Path(folder) / "texts.lm", Path(folder) / "texts.dict"
             model.write_text(bigram_model(sentences))
-            dictionary.write_text(_pronunciations({word for sentence in sentences for word in sentence}))
+            dictionary.write_text(_pronunciations(words, teacher))
             self._decoder = pocketsphinx.Decoder(
                 hmm=pocketsphinx.get_model_path("en-us/en-us"),
                 lm=None,
@@ -110,16 +117,25 @@ class Recogniser:
         ]
 
 
-def _pronunciations(words: Iterable[str]) -> str:
-    """A dictionary of the words: CMUdict's, else the frontend's."""
-    wanted = set(words)
-    known: dict[str, str] = {}
+def _pronunciations(words: set[str], teacher: Teacher | None) -> str:
+    """A dictionary of the words: CMUdict's, else the frontend's and, where there is one, the teacher's."""
+    lines, known = [], set()
     for line in Path(pocketsphinx.get_model_path("en-us/cmudict-en-us.dict")).read_text().splitlines():
-        word, phones = line.split(" ", 1)
-        if re.sub(r"\(\d+\)$", "", word) in wanted:
-            known[word] = phones
+        word = re.sub(r"\(\d+\)$", "", line.split(" ", 1)[0])
+        if word in words:
+            lines.append(line)
+            known.add(word)
     frontend = TextFrontend()
-    for word in wanted - known.keys():
+    for word in sorted(words - known):
         symbols = [SYMBOLS[index] for segment in frontend.segments(word) for index in segment.symbols[:, 0]]
-        known[word] = " ".join(symbol.rstrip("012") for symbol in symbols if symbol[0].isalpha())
-    return "".join(f"{word} {phones}\n" for word, phones in sorted(known.items()))
+        phones = " ".join(symbol.rstrip("012") for symbol in symbols if symbol[0].isalpha())
+        lines.append(f"{word} {phones}")
+        if teacher and (other := _taught(teacher, word)) != phones:
+            lines.append(f"{word}(2) {other}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _taught(teacher: Teacher, word: str) -> str:
+    """How the teacher says a word, in CMUdict's phones."""
+    spoken = (phone.name for phone in teacher.speak(word, VOICES[0]).phones)
+    return " ".join("AH" if name == "ax" else name.upper() for name in spoken)

@@ -98,11 +98,11 @@ def lines(voices: Sequence[str], seed: int) -> list[Line]:
 class Gallery:
     """Records and draws each line's takes into a folder."""
 
-    def __init__(self, folder: Path, recogniser: Recogniser, codec: Codec) -> None:
+    def __init__(self, folder: Path, teacher: Teacher, recogniser: Recogniser, codec: Codec) -> None:
         self._folder = folder
         self._recogniser = recogniser
         self._codec = codec
-        self._teacher = Teacher()
+        self._teacher = teacher
         folder.mkdir(parents=True, exist_ok=True)
 
     def sample(self, line: Line, number: int, served: Audio) -> Sample:
@@ -160,8 +160,9 @@ def make(options: argparse.Namespace) -> Path:
             chosen = lines(client.voices(), options.seed)
         requests = [Request(line.text, line.voice) for line in chosen]
         served = [speech.audio for speech in speak_all(server.grpc, requests, 1, options.seed)]
-    recogniser = Recogniser([words for line in chosen for words, _ in line.parts])
-    gallery = Gallery(options.folder, recogniser, Codec.load(options.codec))
+    teacher = Teacher()
+    recogniser = Recogniser([words for line in chosen for words, _ in line.parts], teacher)
+    gallery = Gallery(options.folder, teacher, recogniser, Codec.load(options.codec))
     groups: dict[str, list[Sample]] = {}
     for number, (line, audio) in enumerate(zip(chosen, served, strict=True), 1):
         groups.setdefault(line.category, []).append(gallery.sample(line, number, audio))

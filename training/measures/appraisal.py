@@ -35,10 +35,6 @@ class Appraisal:
     pitch_rmse_cents: float | None
     voicing_error_percent: float
 
-    @property
-    def keeps_every_phrase(self) -> bool:
-        return not self.skipped and not self.repeated
-
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         lists = {name: tuple(fields[name]) for name in ("skipped", "repeated")}

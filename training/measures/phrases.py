@@ -7,8 +7,9 @@ compared with what was asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import permutations
 
 from rapidfuzz.distance import Levenshtein
@@ -18,13 +19,15 @@ from training.measures.frames import Audio
 from training.recogniser import HeardWord, Recogniser, Transition
 
 PHRASE_WORDS = 2
-_JUMP = 1e-6
-"""Any probability from 1e-2 to 1e-13 decides the same on the teacher's audio, whole, cut or doubled."""
+_JUMP = 1e-15
+"""With it, 75 of 76 phrases cut out of the teacher's audio and 76 of 76 doubled in it are found, and 2 of 180
+whole sentences are taken for cut: short words said very fast. With 1e-35 a tenth of the cuts is missed; with
+1e-6 short words are heard in breaths."""
 
 
 @dataclass(frozen=True)
 class Phrases:
-    """The words of each phrase that was left out, or that was said though not asked (again)."""
+    """The words of each phrase that was left out, or that was said again."""
 
     skipped: tuple[str, ...]
     repeated: tuple[str, ...]
@@ -45,18 +48,24 @@ def align(recogniser: Recogniser, asked: str, audio: Audio) -> list[HeardWord]:
 
 
 def compare(asked: Sequence[str], said: Sequence[str]) -> Phrases:
-    """Phrases of `asked` that are missing in `said`, and those of `said` that are too many."""
+    """Phrases of `asked` that are missing in `said`, and those that `said` has once more."""
     blocks = Levenshtein.editops(asked, said).as_matching_blocks()
     ends = [(0, 0), *((block.a + block.size, block.b + block.size) for block in blocks)]
-    skipped, repeated = [], []
+    missing, extra = [], []
     for (asked_end, said_end), block in zip(ends[:-1], blocks, strict=True):
-        skipped.append(asked[asked_end : block.a])
-        repeated.append(said[said_end : block.b])
-    return Phrases(tuple(_joined(skipped)), tuple(_joined(repeated)))
+        missing.append(asked[asked_end : block.a])
+        extra.append(_longest_phrase(asked, said[said_end : block.b]))
+    return Phrases(_phrases(missing), _phrases(extra))
 
 
-def _joined(phrases: Iterable[Sequence[str]]) -> Iterator[str]:
-    return (" ".join(words) for words in phrases if len(words) >= PHRASE_WORDS)
+def _longest_phrase(asked: Sequence[str], words: Sequence[str]) -> Sequence[str]:
+    """The most successive words of the text among others, which may have been heard in a breath."""
+    match = SequenceMatcher(None, asked, words, autojunk=False).find_longest_match()
+    return asked[match.a : match.a + match.size]
+
+
+def _phrases(stretches: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(" ".join(words) for words in stretches if len(words) >= PHRASE_WORDS)
 
 
 def _in_order(words: Sequence[str]) -> Iterator[Transition]:

@@ -53,6 +53,14 @@ def test_words_over_all_and_by_category() -> None:
     assert everything.low <= 10 <= everything.high
 
 
+def test_what_is_missed_in_the_teachers_audio_too_does_not_count() -> None:
+    deaf = replace(PLAIN, skipped=("for a",))
+    heard = row("short", "slt", skipped=("for a",))
+    assert not heard.keeps_every_phrase
+    assert replace(heard, teacher=deaf).keeps_every_phrase
+    assert not replace(row("short", "slt", skipped=("or the",)), teacher=deaf).keeps_every_phrase
+
+
 def test_the_interval_of_equal_differences_is_a_point() -> None:
     assert findings.bootstrap_interval([1, 1, 1], [10, 10, 10]) == pytest.approx((10, 10))
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import math
 
+import pytest
+
 from training.language_model import bigram_model, words_of
+from training.recogniser import Recogniser
+from training.teacher import Teacher
 
 
 def read(model: str) -> tuple[dict[str, tuple[float, float]], dict[tuple[str, str], float]]:
@@ -31,3 +36,10 @@ def test_probabilities_of_followers_sum_to_one() -> None:
 
 def test_words_have_no_punctuation() -> None:
     assert words_of("it's ten o'clock, isn't it?") == ["it's", "ten", "o'clock", "isn't", "it"]
+
+
+@pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
+def test_the_teachers_way_of_saying_a_rare_name_counts_as_right() -> None:
+    text, teacher = "we visited lyallpur and nanjing last summer.", Teacher()
+    audio = teacher.speak(text, "slt").audio
+    assert Recogniser([text], teacher).errors(text, audio).edits == 0

@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, default=Path("build/training/dataset.npz"))
     parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and results")
-    parser.add_argument("--steps", type=int, default=1_150)
+    parser.add_argument("--steps", type=int, default=2_150)
     parser.add_argument("--tokens", type=int, default=6_000, help="padded positions in a step")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=192)

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import load_llama
@@ -25,14 +24,16 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.text import TextFrontend
 from torch import Tensor
 
+from training.findings import LONGEST, SHORTEST
+from training.measures.frames import Audio
 from training.own_speech import speak
 from training.recogniser import Recogniser
 from training.sentences import categories
+from training.served_speech import to_int16
 from training.teacher import Teacher
 
 NAME = "trial.json"
 _SLOTS = 16
-_SHORTEST, _LONGEST = 0.8, 1.25
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,7 @@ def prompts(encoder: TextEncoder, chosen: list[Line]) -> Iterator[Tensor]:
             yield encoder(line.symbols[None], length, voice)[0].clone()
 
 
-def spoken(
-    options: argparse.Namespace, chosen: list[Line], encoder: TextEncoder
-) -> Iterator[npt.NDArray[np.int16]]:
+def spoken(options: argparse.Namespace, chosen: list[Line], encoder: TextEncoder) -> Iterator[Audio]:
     """int16 audio of each line."""
     config, state = load_llama(options.checkpoint / "talker")
     decoder = NativeDecoder(config, state, num_slots=_SLOTS, max_positions=config.max_position_embeddings)
@@ -94,7 +93,7 @@ def spoken(
     for utterance in said:
         codes = torch.tensor([[token for token in utterance.tokens if token != config.eos_token_id]])
         with torch.inference_mode():
-            yield (codec.decode(codes)[0].clamp(-1, 1) * 32767).short().numpy()
+            yield to_int16(codec.decode(codes)[0].numpy())
 
 
 def measure(options: argparse.Namespace) -> WordTrial:
@@ -114,7 +113,7 @@ def measure(options: argparse.Namespace) -> WordTrial:
     }
     ours, theirs, words = edits.sum(0)
     report = json.loads((options.checkpoint / "talker.report.json").read_text())
-    right = np.mean([_SHORTEST <= ratio <= _LONGEST for ratio in ratios])
+    right = np.mean([SHORTEST <= ratio <= LONGEST for ratio in ratios])
     return WordTrial(
         steps=report["steps"],
         held_out_nats=report["metrics"]["held_out_nats_per_frame"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from talkahead.weights import load_float32
 from torch import nn
 
 
@@ -33,6 +34,13 @@ class Checkpoint:
         state = {"module": self._module.state_dict(), "optimizers": optimizers, "step": step}
         torch.save(state, partial)
         partial.rename(self._path)
+
+
+def go_on_from(module: nn.Module, weights: Path) -> None:
+    """Takes over every weight of a file whose name and shape the module has too."""
+    own, found = module.state_dict(), load_float32(weights)
+    fitting = {name: value for name, value in found.items() if name in own and own[name].shape == value.shape}
+    module.load_state_dict({**own, **fitting})
 
 
 def report(path: Path, steps: int, metrics: dict[str, float]) -> None:

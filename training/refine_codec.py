@@ -35,7 +35,7 @@ class Refinement:
     def step(self, audio: Tensor) -> dict[str, float]:
         """One turn of each on audio [B, N]; returns their losses."""
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            made = self.codec(audio)
+            made = self.codec.copy(audio)
         made = made.float()
         judged = self._learn_to_judge(audio, made.detach())
         self.judge.requires_grad_(False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from talkahead.audio.speech_edges import AFTER_S, BEFORE_S
 
 SAMPLE_RATE = 16_000
 VOICES = ("slt", "rms", "awb", "kal16")
@@ -76,7 +77,7 @@ class Teacher:
         FileNotFoundError: flite's libraries are not installed.
     """
 
-    def __init__(self, edge_s: tuple[float, float] = (0.02, 0.10)) -> None:
+    def __init__(self, edge_s: tuple[float, float] = (BEFORE_S, AFTER_S)) -> None:
         self._edge_s = edge_s
         self._lib = _library("flite")
         _signatures(self._lib)

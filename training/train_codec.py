@@ -5,20 +5,26 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.audio.mel import LogMel
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, IterableDataset
 
-from training.checkpoint import Checkpoint, report
+from training.checkpoint import Checkpoint, go_on_from, report
+from training.pitch_track import fundamentals_hz
 from training.schedule import Schedule
 
 CROP = 32_000
 _SILENCE = 1e-4
+_HIGHEST_HZ = 300.0
+"""Where the pitch of the teacher's voices is looked for."""
 
 
 class SpectralLoss(nn.Module):
@@ -60,33 +66,68 @@ def crops(folder: Path, batch: int, seed: int, held_out: bool) -> Iterator[Tenso
         yield torch.from_numpy(np.stack(rows).astype(np.float32) / 32768.0)
 
 
+@dataclass(frozen=True)
+class Crops:
+    """Audio float32 [B, N] and its pitch at the frames' centres [B, N / hop], in Hz and as a level."""
+
+    audio: Tensor
+    hertz: Tensor
+    pitch: Tensor
+
+
+class PitchedCrops(IterableDataset[Crops]):
+    """Endless random crops with their pitch.
+
+    Read it through a `DataLoader`, in a process of its own: tracking the pitch takes a while.
+    """
+
+    def __init__(self, folder: Path, config: CodecConfig, batch: int, seed: int) -> None:
+        self._folder, self._config, self._batch, self._seed = folder, config, batch, seed
+
+    def __iter__(self) -> Iterator[Crops]:
+        for audio in crops(self._folder, self._batch, self._seed, held_out=False):
+            hertz = np.stack([self._pitch(row) for row in audio.double().numpy()])
+            levels = self._config.pitch_scale.levels(hertz)
+            yield Crops(audio, torch.from_numpy(hertz).float(), torch.from_numpy(levels))
+
+    def _pitch(self, samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        config = self._config
+        subframe_s = config.subhop / config.sample_rate_hz
+        contour = fundamentals_hz(samples, config.sample_rate_hz, subframe_s, _HIGHEST_HZ)
+        return contour[1 :: config.subframes][: len(samples) // config.hop]
+
+
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     codec, loss_of = Codec(CodecConfig(levels=tuple(options.levels))), SpectralLoss()
     if options.start:
-        codec.load_state_dict(Codec.load(options.start).state_dict())
+        go_on_from(codec, options.start / "codec.safetensors")
     optimizer = torch.optim.AdamW(codec.parameters(), lr=options.rate, betas=(0.8, 0.98), weight_decay=1e-3)
     checkpoint = Checkpoint(options.out / "codec.pt", codec, optimizer)
     first = checkpoint.resume()
-    batches = crops(options.corpus, options.batch, options.seed + first, held_out=False)
+    source = PitchedCrops(options.corpus, codec.config, options.batch, options.seed + first)
+    batches = iter(DataLoader(source, batch_size=None, num_workers=1, prefetch_factor=4))
     held_out = next(crops(options.corpus, 32, 1, held_out=True))
     schedule = Schedule(options.rate, options.steps, warm_up=100, decay=0.8)
     began, smooth = time.monotonic(), 0.0
     for step in range(first, options.steps):
         schedule.apply(optimizer, step)
-        audio = next(batches)
+        batch = next(batches)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            restored = codec(audio)
-        loss = loss_of(restored.float(), audio)
+            restored, scores = codec(batch.audio, batch.hertz, batch.pitch)
+        loss = loss_of(restored.float(), batch.audio)
+        told = functional.cross_entropy(scores.float().flatten(0, 1), batch.pitch.flatten())
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss + options.pitch * told).backward()
         nn.utils.clip_grad_norm_(codec.parameters(), 1.0)
         optimizer.step()
         smooth = loss.item() if not smooth else 0.98 * smooth + 0.02 * loss.item()
         if (step + 1) % 50 == 0:
             pace = (time.monotonic() - began) / (step + 1 - first)
             print(
-                f"codec: step {step + 1}/{options.steps}, loss {smooth:.4f}, {pace:.2f} s a step", flush=True
+                f"codec: step {step + 1}/{options.steps}, loss {smooth:.4f}, pitch {told.item():.3f} nats, "
+                f"{pace:.2f} s a step",
+                flush=True,
             )
         if (step + 1) % 250 == 0:
             checkpoint.save(step + 1)
@@ -94,6 +135,7 @@ def train(options: argparse.Namespace) -> None:
                 f"codec: step {step + 1}, held-out loss {held_out_loss(codec, loss_of, held_out):.4f}",
                 flush=True,
             )
+            codec.save(options.out / "codec")
     checkpoint.save(options.steps)
     codec.save(options.out / "codec")
     metrics = {"held_out_spectral_loss": round(held_out_loss(codec, loss_of, held_out), 4)}
@@ -102,8 +144,9 @@ def train(options: argparse.Namespace) -> None:
 
 @torch.no_grad()
 def held_out_loss(codec: Codec, loss_of: SpectralLoss, audio: Tensor) -> float:
+    """Loss of what the codec makes of its own codes."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        restored = codec(audio)
+        restored = codec.copy(audio)
     return float(loss_of(restored.float(), audio))
 
 
@@ -111,13 +154,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="training.train_codec", description=__doc__)
     parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and result")
-    parser.add_argument("--start", type=Path, help="folder of a codec to go on from, its levels may differ")
+    parser.add_argument("--start", type=Path, help="folder of a codec to go on from, its shape may differ")
     parser.add_argument(
         "--levels", type=int, nargs="+", default=CodecConfig.levels, help="of the quantiser, by dimension"
     )
     parser.add_argument("--steps", type=int, default=1_750)
     parser.add_argument("--batch", type=int, default=16, help="crops of two seconds in a step")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
+    parser.add_argument("--pitch", type=float, default=0.1, help="weight of the encoder's error in pitch")
     parser.add_argument("--seed", type=int, default=1)
     train(parser.parse_args())
 

@@ -20,9 +20,10 @@ from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
 from torch.nn import functional
 
-from training.checkpoint import Checkpoint, report
+from training.checkpoint import Checkpoint, go_on_from, report
 from training.dataset import STEP, Batch, Dataset
 from training.schedule import Schedule
+from training.shared_codes import plain, share
 
 GUIDED = (2, 0)
 _IGNORE = -100
@@ -125,7 +126,8 @@ def train(options: argparse.Namespace) -> None:
     print(
         f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True
     )
-    size = CodecConfig.from_file(options.codec / "codec.json").codebook_size
+    codec = CodecConfig.from_file(options.codec / "codec.json")
+    size = codec.codebook_size
     heads = options.width // options.head_dim
     voice = Voice(
         TextEncoderConfig(
@@ -144,6 +146,10 @@ def train(options: argparse.Namespace) -> None:
         ),
         options.dropout,
     )
+    if options.start:
+        go_on_from(voice.encoder, options.start / "encoder" / "encoder.safetensors")
+        go_on_from(voice.talker, options.start / "talker" / "model.safetensors")
+    share(voice.talker, codec)
     for (
         layer
     ) in voice.talker.model.layers:  # nearly halves a step; `dynamic`: lengths vary from batch to batch
@@ -189,7 +195,7 @@ def keep(voice: Voice, held_out: Dataset, step: int, options: argparse.Namespace
         f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}", flush=True
     )
     voice.encoder.save(options.out / "encoder")
-    voice.talker.save(options.out / "talker")
+    plain(voice.talker).save(options.out / "talker")
     report(
         options.out / "talker.report.json", step, {"held_out_nats_per_frame": round(score.frames.item(), 4)}
     )
@@ -200,6 +206,11 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, default=Path("build/training/dataset.npz"))
     parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and results")
+    parser.add_argument(
+        "--start",
+        type=Path,
+        help="folder of a voice's encoder and talker to go on from, whose shape may differ",
+    )
     parser.add_argument("--steps", type=int, default=2_150)
     parser.add_argument("--tokens", type=int, default=6_000, help="padded positions in a step")
     parser.add_argument("--layers", type=int, default=12)

@@ -86,6 +86,8 @@ class WindowHeader(IntHeader):
     last: int
     reason: int
     """A StopReason; RUNNING unless last = 1."""
+    phase: int = 0
+    """Phase of the voice at the first frame of FRAMES, in units of 2**-32 of a period (audio/pitch.py)."""
 
 
 @dataclass(frozen=True)

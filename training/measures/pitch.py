@@ -5,25 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyworld
 
+from training import pitch_track
 from training.measures.frames import HOP, SAMPLE_RATE_HZ, Audio, Floats, full_scale
-
-_LOWEST_HZ, _HIGHEST_HZ = 60.0, 400.0
 
 
 def fundamentals_hz(audio: Audio) -> Floats:
     """Fundamental frequency of each frame [T], T = len(audio) // HOP; 0 where the speech is unvoiced."""
-    samples = full_scale(audio)
-    raw, times = pyworld.dio(
-        samples,
-        SAMPLE_RATE_HZ,
-        f0_floor=_LOWEST_HZ,
-        f0_ceil=_HIGHEST_HZ,
-        frame_period=1000 * HOP / SAMPLE_RATE_HZ,
-    )
-    refined: Floats = pyworld.stonemask(samples, raw, times, SAMPLE_RATE_HZ)[: len(audio) // HOP]
-    return refined
+    contour = pitch_track.fundamentals_hz(full_scale(audio), SAMPLE_RATE_HZ, HOP / SAMPLE_RATE_HZ)
+    return contour[: len(audio) // HOP]
 
 
 @dataclass(frozen=True)

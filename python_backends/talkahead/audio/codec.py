@@ -1,5 +1,8 @@
 """The codec: 16 kHz speech as 50 frames a second, one code each; its decoder is causal and keeps no state.
 
+A code tells its frame's pitch and spectrum. The decoder shapes the pitch's harmonics, whose phase adds up
+over the codes (`audio/pitch.py`), and adds what is not voice.
+
 Convolutions are written as linear layers over neighbouring frames laid side by side: CPUs with bf16 matrix
 units run those fastest. Frames outside an utterance are zero at every layer, in training as in streaming, so
 a window that covers the receptive field decodes to the very samples of the whole utterance.
@@ -8,6 +11,7 @@ a window that covers the receptive field decodes to the very samples of the whol
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -17,8 +21,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from talkahead.audio.code_book import CodeBook
+from talkahead.audio.harmonics import Harmonics
 from talkahead.audio.mel import LogMel
-from talkahead.audio.quantizer import Quantizer
+from talkahead.audio.pitch import PERIOD, UNVOICED, PhaseCounter, PitchScale, gap
 from talkahead.weights import load_float32
 
 
@@ -31,24 +37,35 @@ class CodecConfig:
 
     sample_rate_hz: int = 16_000
     hop: int = 320
-    levels: tuple[int, ...] = (8, 8, 5, 5)
+    levels: tuple[int, ...] = (8, 6, 5)
+    shades: int = 4
+    pitches: int = 16
+    lowest_hz: float = 67.0
+    highest_hz: float = 210.0
     num_mels: int = 80
     encoder_width: int = 256
-    encoder_blocks: int = 4
+    encoder_blocks: int = 3
     decoder_width: int = 320
     decoder_hidden: int = 640
-    decoder_blocks: int = 6
+    decoder_blocks: int = 5
     lookahead_frames: int = 1
     subframes: int = 2
     num_fft: int = 640
+    filter_points: int = 81
     silence_code: int = 0
 
     @property
     def codebook_size(self) -> int:
-        size = 1
-        for level in self.levels:
-            size *= level
-        return size
+        return math.prod(self.levels) * (self.shades + self.pitches)
+
+    @property
+    def phase_counter(self) -> PhaseCounter:
+        book = CodeBook(self.levels, self.shades, self.pitches)
+        return PhaseCounter(book.pitch_of_codes(), self.pitch_scale.advances(self.hop / self.sample_rate_hz))
+
+    @property
+    def pitch_scale(self) -> PitchScale:
+        return PitchScale(self.lowest_hz, self.highest_hz, self.pitches)
 
     @property
     def subhop(self) -> int:
@@ -64,6 +81,10 @@ class CodecConfig:
     def from_file(cls, path: Path) -> Self:
         fields = json.loads(path.read_text())
         return cls(**{**fields, "levels": tuple(fields["levels"])})
+
+
+_LOUDEST = 6.0
+"""Bound of the decoder's log-magnitudes."""
 
 
 def neighbours(frames: Tensor, before: int, after: int) -> Tensor:
@@ -90,7 +111,10 @@ class FrameBlock(nn.Module):
 
 
 class CodecEncoder(nn.Module):
-    """Audio to latents, seeing all of it. audio [B, T * hop], mask [B, T, 1] -> [B, T, K]."""
+    """Audio to latents and to scores of the levels of pitch, seeing all of it.
+
+    audio [B, T * hop], mask [B, T, 1] -> [B, T, K + 1] and [B, T, 1 + pitches].
+    """
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
@@ -100,31 +124,36 @@ class CodecEncoder(nn.Module):
             FrameBlock(config.encoder_width, 2 * config.encoder_width, 1, 1)
             for _ in range(config.encoder_blocks)
         )
-        self.outward = nn.Linear(config.encoder_width, len(config.levels))
+        self.outward = nn.Linear(config.encoder_width, len(config.levels) + 1)
+        self.pitch = nn.Linear(config.encoder_width, 1 + config.pitches)
         self.subframes = config.subframes
 
-    def forward(self, audio: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, audio: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         mel = (self.mel(audio) + 4.0) / 3.0
         frames = self.inward(mel.reshape(mel.shape[0], -1, mel.shape[2] * self.subframes)) * mask
         for block in self.blocks:
             frames = block(frames, mask)
-        latents: Tensor = self.outward(frames)
-        return latents
+        return self.outward(frames), self.pitch(frames)
 
 
 class CodecDecoder(nn.Module):
-    """Quantised latents to PCM. latents [B, T, K], mask [B, T, 1] -> [B, T * hop].
+    """Quantised latents and pitch to PCM. latents [B, T, K + 1], mask [B, T, 1], the levels of pitch [B, T]
+    and their harmonics [B, T * subframes, num_fft] -> [B, T * hop].
 
-    Each frame emits `subframes` spectra, whose windows *begin* with their subframe: sample s depends on the
-    windows that began in the last `num_fft` samples, never on a later one.
+    Each frame emits `subframes` pieces, which *begin* with their subframe: sample s depends on the pieces
+    that began in the last `num_fft` samples, never on a later one. A piece is the harmonics through a filter,
+    and a free spectrum beside them.
     """
 
     window: Tensor
+    spread: Tensor
+    tone: Tensor
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
         self.config = config
-        self.inward = nn.Linear(len(config.levels) * (config.lookahead_frames + 1), config.decoder_width)
+        inputs = len(config.levels) + 3
+        self.inward = nn.Linear(inputs * (config.lookahead_frames + 1), config.decoder_width)
         self.blocks = nn.ModuleList(
             FrameBlock(config.decoder_width, config.decoder_hidden, 2, 0)
             for _ in range(config.decoder_blocks)
@@ -132,25 +161,54 @@ class CodecDecoder(nn.Module):
         self.norm = nn.LayerNorm(config.decoder_width)
         self.bins = config.num_fft // 2 + 1
         self.outward = nn.Linear(config.decoder_width, 2 * self.bins * config.subframes)
+        self.filter = nn.Linear(config.decoder_width, 2 * config.filter_points * config.subframes)
+        nn.init.normal_(self.filter.weight, std=0.01)
         window = torch.hann_window(config.num_fft)
         # Constant overlap-add: squared Hann windows at this overlap add up to 3/8 of the overlap.
         self.register_buffer("window", window / (0.375 * config.num_fft / config.subhop), persistent=False)
+        self.register_buffer("spread", _straight_lines(config.filter_points, self.bins), persistent=False)
+        self.register_buffer("tone", _tone(config.pitch_scale), persistent=False)
 
-    def forward(self, latents: Tensor, mask: Tensor) -> Tensor:
-        frames = self.inward(neighbours(latents * mask, 0, self.config.lookahead_frames)) * mask
+    def forward(self, latents: Tensor, mask: Tensor, pitch: Tensor, harmonics: Tensor) -> Tensor:
+        described = torch.cat([latents, self.tone[pitch].to(latents.dtype)], dim=-1)
+        frames = self.inward(neighbours(described * mask, 0, self.config.lookahead_frames)) * mask
         for block in self.blocks:
             frames = block(frames, mask)
-        spectra = self.outward(self.norm(frames))
-        return self._overlap_add(spectra.to(self.window.dtype), mask)
+        frames = self.norm(frames)
+        rest, shape = (self._polar(part(frames)) for part in (self.outward, self.filter))
+        voice = torch.fft.rfft(harmonics * torch.hann_window(self.config.num_fft).to(harmonics))
+        return self._overlap_add(rest + voice * shape, mask)
+
+    def _polar(self, frames: Tensor) -> Tensor:
+        """Complex spectra [B, T * subframes, bins] of log-magnitudes and phases, which may be fewer."""
+        batch, length, width = frames.shape
+        subframes = self.config.subframes
+        values = frames.to(self.window.dtype).reshape(batch, length * subframes, 2, width // subframes // 2)
+        if values.shape[-1] != self.bins:
+            values = values @ self.spread
+        magnitude, phase = values.unbind(2)
+        return torch.polar(torch.exp(magnitude.clamp(max=_LOUDEST)), phase)
 
     def _overlap_add(self, spectra: Tensor, mask: Tensor) -> Tensor:
-        batch, length, _ = spectra.shape
         config = self.config
-        magnitude, phase = spectra.reshape(batch, length * config.subframes, 2, self.bins).unbind(2)
-        polar = torch.polar(torch.exp(torch.clamp(magnitude, max=6.0)), phase)
-        pieces = torch.fft.irfft(polar, n=config.num_fft) * self.window
+        pieces = torch.fft.irfft(spectra, n=config.num_fft) * self.window
         pieces = pieces * mask.to(pieces.dtype).repeat_interleave(config.subframes, dim=1)
-        return sum_overlapping(pieces, config.subhop)[:, : length * config.hop]
+        return sum_overlapping(pieces, config.subhop)[:, : mask.shape[1] * config.hop]
+
+
+def _straight_lines(points: int, bins: int) -> Tensor:
+    """What makes values at `points` equally far apart into values at `bins`: [points, bins]."""
+    place = torch.linspace(0, points - 1, bins)
+    return torch.clamp(1 - (place - torch.arange(points)[:, None]).abs(), min=0)
+
+
+def _tone(scale: PitchScale) -> Tensor:
+    """What the decoder is told of each level of pitch, [levels, 2]: its height, and whether it is voiced."""
+    hertz = torch.from_numpy(scale.levels_hz()).float()
+    is_voiced = hertz > 0
+    middle = math.sqrt(scale.lowest_hz * scale.highest_hz)
+    height = 2 * torch.log(torch.where(is_voiced, hertz, middle) / middle)
+    return torch.stack([height, 2.0 * is_voiced - 1.0], dim=-1)
 
 
 def sum_overlapping(pieces: Tensor, hop: int) -> Tensor:
@@ -164,45 +222,96 @@ def sum_overlapping(pieces: Tensor, hop: int) -> Tensor:
     return total.reshape(batch, -1)
 
 
+class Voice(nn.Module):
+    """Harmonics of levels of pitch, whose phase is counted in whole units.
+
+    `forward`: levels int64 [B, T], and the phase int64 [B] at each row's frame `starts` [B].
+    """
+
+    hertz: Tensor
+    advances: Tensor
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__()
+        self.harmonics = Harmonics(config.sample_rate_hz, config.hop, config.subframes, config.num_fft)
+        self.frame_s = config.hop / config.sample_rate_hz
+        hertz = torch.from_numpy(config.pitch_scale.levels_hz()).float()
+        advances = torch.from_numpy(config.pitch_scale.advances(self.frame_s))
+        self.register_buffer("hertz", hertz, persistent=False)
+        self.register_buffer("advances", advances, persistent=False)
+
+    def forward(self, pitch: Tensor, phase: Tensor, starts: Tensor) -> Tensor:
+        passed = self.advances[pitch[:, :-1], pitch[:, 1:]]
+        place = torch.arange(passed.shape[1], device=passed.device)
+        passed = torch.where(place >= starts[:, None], passed, 0).cumsum(1)
+        phases = (phase[:, None] + functional.pad(passed, (1, 0))) % PERIOD
+        harmonics: Tensor = self.harmonics(self.hertz[pitch], phases.double() / PERIOD)
+        return harmonics
+
+    def of_hertz(self, hertz: Tensor) -> Tensor:
+        """Harmonics of any pitch in Hz [B, T], 0 where unvoiced, from phase 0."""
+        begin, end = gap(hertz[:, :-1].double(), hertz[:, 1:].double())
+        passed = ((begin + end) / 2 * self.frame_s).cumsum(1)
+        harmonics: Tensor = self.harmonics(hertz, functional.pad(passed, (1, 0)))
+        return harmonics
+
+
 class Codec(nn.Module):
-    """Encoder, quantiser and decoder, with their configuration."""
+    """Encoder, code book and decoder, with their configuration."""
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
         self.config = config
         self.encoder = CodecEncoder(config)
-        self.quantizer = Quantizer(config.levels)
+        self.book = CodeBook(config.levels, config.shades, config.pitches)
+        self.voice = Voice(config)
         self.decoder = CodecDecoder(config)
 
-    def forward(self, audio: Tensor) -> Tensor:
-        """Reconstructs audio [B, T * hop], for training."""
-        mask = audio.new_ones(audio.shape[0], audio.shape[1] // self.config.hop, 1)
-        restored: Tensor = self.decoder(self.quantizer(self.encoder(audio, mask)), mask)
-        return restored
+    def forward(self, audio: Tensor, hertz: Tensor, pitch: Tensor) -> tuple[Tensor, Tensor]:
+        """Reconstructs audio [B, T * hop] of known pitch [B, T], for training.
+
+        The voice follows the pitch as it is, not its levels: harmonics that do not lie on the recording's
+        would have to be learnt as noise. Returns the audio and the encoder's scores of the levels,
+        [B, T, 1 + pitches].
+        """
+        mask = audio.new_ones(*pitch.shape, 1)
+        latents, scores = self.encoder(audio, mask)
+        harmonics = self.voice.of_hertz(hertz)
+        return self.decoder(self.book(latents, pitch), mask, pitch, harmonics), scores
 
     def encode(self, audio: Tensor, lengths: Tensor) -> Tensor:
         """Codes int64 [B, T] of audio [B, T * hop]; rows are `lengths` [B] frames long."""
-        mask = self._mask(torch.zeros_like(lengths), lengths, audio.shape[1] // self.config.hop).to(
-            audio.dtype
-        )
-        codes: Tensor = self.quantizer.encode(self.encoder(audio, mask))
+        mask = self._mask(torch.zeros_like(lengths), lengths, audio.shape[1] // self.config.hop)
+        latents, scores = self.encoder(audio, mask.to(audio.dtype))
+        codes: Tensor = self.book.encode(latents, scores.argmax(-1))
         return codes
+
+    def copy(self, audio: Tensor) -> Tensor:
+        """Audio [B, T * hop] as it comes back from its own codes."""
+        lengths = torch.full((len(audio),), audio.shape[1] // self.config.hop, device=audio.device)
+        with torch.no_grad():
+            codes = self.encode(audio, lengths)
+        return self.decode(codes)
 
     def decode(self, codes: Tensor) -> Tensor:
         """PCM [B, T * hop] of whole utterances, codes int64 [B, T]."""
         batch, length = codes.shape
         start = torch.zeros(batch, dtype=torch.int64, device=codes.device)
-        return self.decode_windows(codes, start, start + length)
+        return self.decode_windows(codes, start, start + length, start)
 
-    def decode_windows(self, codes: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    def decode_windows(self, codes: Tensor, starts: Tensor, ends: Tensor, phases: Tensor) -> Tensor:
         """PCM [B, W * hop] of windows int64 [B, W]; frames outside [starts, ends) [B] are padding.
 
-        A row's samples equal the whole utterance's wherever its window holds `context_frames` frames before
-        them (or the utterance's start) and `lookahead_frames` after (or its end).
+        `phases` [B] is the phase at frame `starts` (`PhaseCounter`), 0 at an utterance's start. A row's
+        samples equal the whole utterance's wherever its window holds `context_frames` frames before them (or
+        the utterance's start) and `lookahead_frames` after (or its end).
         """
+        mask = self._mask(starts, ends, codes.shape[1])
+        latents, pitch = self.book.decode(codes)
+        pitch = torch.where(mask[..., 0], pitch, UNVOICED)
+        harmonics = self.voice(pitch, phases, starts)
         dtype = self.decoder.inward.weight.dtype
-        mask = self._mask(starts, ends, codes.shape[1]).to(dtype)
-        pcm: Tensor = self.decoder(self.quantizer.decode(codes).to(dtype), mask)
+        pcm: Tensor = self.decoder(latents.to(dtype), mask.to(dtype), pitch, harmonics)
         return pcm
 
     @staticmethod

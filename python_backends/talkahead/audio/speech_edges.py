@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-BEFORE_S, AFTER_S = 0.02, 0.10
+BEFORE_S, AFTER_S = 0.01, 0.10
 """Silence around the speech of the corpus."""
 _WINDOW_S = 0.01
 _AUDIBLE = 1e-3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from talkahead.audio.pitch import PhaseCounter
 
 
 @dataclass(frozen=True)
@@ -11,6 +13,7 @@ class EngineConfig:
 
     Args:
         context_frames, lookahead_frames: what the codec needs around a window's new frames.
+        phases: adds up the phase of the voice, which each window is sent with.
         silence_code: the codec's code of silence, of which pauses between segments are made.
         max_pause_frames: the longest pause that a segment may ask for.
         frames_per_s: the codec's frame rate.
@@ -34,6 +37,7 @@ class EngineConfig:
 
     context_frames: int
     lookahead_frames: int
+    phases: PhaseCounter = field(default_factory=PhaseCounter)
     silence_code: int = 0
     max_pause_frames: int = 100
     frames_per_s: float = 50.0

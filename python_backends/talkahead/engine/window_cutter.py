@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from talkahead.audio.pitch import PERIOD
 from talkahead.audio.windows import Cut
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
@@ -101,7 +102,9 @@ class WindowCutter:
         if stream.reason is not StopReason.RUNNING:
             self._close_rest(stream, speech)
         frames = self._table.frames[slot, cut.first : cut.beyond].copy()
-        speech.channel.send(Window(self._header(stream, cut), frames, self._stats(stream, speech, slot)))
+        self._count_phase(speech, slot, cut.first)
+        header = self._header(stream, speech, cut)
+        speech.channel.send(Window(header, frames, self._stats(stream, speech, slot)))
         self._account(stream, cut.new / self._config.frames_per_s, now)
 
     def _reason(self, stream: Stream, speech: Speech, slot: int) -> StopReason:
@@ -120,7 +123,13 @@ class WindowCutter:
             other.channel.close()
             del stream.speeches[other.index]
 
-    def _header(self, stream: Stream, cut: Cut) -> WindowHeader:
+    def _count_phase(self, speech: Speech, slot: int, first: int) -> None:
+        """Brings the phase to frame `first`."""
+        codes = self._table.frames[slot, speech.first : first + 1, 0]
+        speech.phase = (speech.phase + self._config.phases.passed(codes)) % PERIOD
+        speech.first = first
+
+    def _header(self, stream: Stream, speech: Speech, cut: Cut) -> WindowHeader:
         return WindowHeader(
             address=self._address,
             stream=stream.id,
@@ -132,6 +141,7 @@ class WindowCutter:
             lookahead=cut.lookahead,
             last=int(stream.reason is not StopReason.RUNNING),
             reason=int(stream.reason),
+            phase=speech.phase,
         )
 
     def _stats(self, stream: Stream, speech: Speech, slot: int) -> Stats:

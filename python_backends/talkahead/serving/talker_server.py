@@ -61,6 +61,7 @@ class TalkerServer:
         limits = EngineConfig(
             context_frames=codec.context_frames,
             lookahead_frames=codec.lookahead_frames,
+            phases=codec.phase_counter,
             silence_code=codec.silence_code,
             frames_per_s=codec.sample_rate_hz / codec.hop,
             max_pending=config.whole("max_pending", EngineConfig.max_pending),

@@ -54,7 +54,7 @@ class VocoderServer:
         self._acknowledgements = AcknowledgementSender()
         for width in _WARM_UP_FRAMES:
             for batch in (1, min(4, config.max_batch_size)):
-                self._decode([np.zeros((width, 1), np.int32)] * batch)
+                self._decode([np.zeros((width, 1), np.int32)] * batch, [0] * batch)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         """Answers through the senders, so that a window is acknowledged after its audio has left."""
@@ -82,7 +82,9 @@ class VocoderServer:
     def _audio(self, windows: list[_Window]) -> list[Array | None]:
         """Samples of each window's new part; None where it failed. A failed batch is tried one by one."""
         try:
-            decoded = self._decode([window.frames for window in windows])
+            decoded = self._decode(
+                [window.frames for window in windows], [window.header.phase for window in windows]
+            )
         except Exception as error:
             if len(windows) == 1:
                 self._log.log_error(f"window {windows[0].header}: {type(error).__name__}: {error}")
@@ -109,8 +111,10 @@ class VocoderServer:
         done = WindowDone(header.stream, header.generation, header.chunk, ok=samples is not None)
         self._acknowledgements.send(header.address, done)
 
-    def _decode(self, frames: list[npt.NDArray[np.int32]]) -> list[Array]:
-        """PCM float32 [W * hop] of each window, decoded as one padded batch."""
+    def _decode(self, frames: list[npt.NDArray[np.int32]], phases: list[int]) -> list[Array]:
+        """PCM float32 [W * hop] of each window, of which the phase at its first frame is given, decoded as
+        one padded batch.
+        """
         codes = np.zeros((len(frames), max(map(len, frames))), np.int64)  # (B, W)
         for row, window in zip(codes, frames, strict=True):
             row[: len(window)] = window[:, 0]
@@ -119,6 +123,9 @@ class VocoderServer:
             return [np.zeros(0, np.float32) for _ in frames]
         with torch.inference_mode():
             pcm = self._codec.decode_windows(
-                torch.from_numpy(codes).to(self._device), torch.zeros_like(ends), ends
+                torch.from_numpy(codes).to(self._device),
+                torch.zeros_like(ends),
+                ends,
+                torch.tensor(phases, device=self._device),
             )  # (B, W * hop)
         return list(pcm.float().clamp(-1.0, 1.0).cpu().numpy())

@@ -48,6 +48,6 @@ def test_silence_has_no_speech(samples: int) -> None:
 def test_edges_are_cut_or_added() -> None:
     audio = recording(0.5, 1.0, 0.5)
     long = with_corpus_edges(audio, (8_000, 24_000), RATE_HZ)
-    np.testing.assert_array_equal(long, audio[8_000 - 320 : 24_000 + 1_600])
+    np.testing.assert_array_equal(long, audio[8_000 - 160 : 24_000 + 1_600])
     short = with_corpus_edges(audio[8_000:24_000], (0, 16_000), RATE_HZ)
     np.testing.assert_array_equal(short, long)

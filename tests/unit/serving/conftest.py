@@ -25,7 +25,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("repository")
     codec = CodecConfig(
-        levels=(4, 6),
+        levels=(4,),
+        shades=4,
+        pitches=2,
         encoder_width=8,
         encoder_blocks=1,
         decoder_width=16,

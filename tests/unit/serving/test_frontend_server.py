@@ -209,7 +209,7 @@ def test_pauses_are_asked_for_by_punctuation(ask: Ask) -> None:
 def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask) -> None:
     request, plain = ask("One. Two.", **REFERENCE), ask("One. Two.")
     first, second = request.sender.responses
-    assert first.tensors["REFERENCE"].shape == (1, 106 * 320)  # 20 ms before, 100 ms behind
+    assert first.tensors["REFERENCE"].shape == (1, 105 * 320)  # 10 ms before, 100 ms behind
     assert second.tensors["REFERENCE"].shape == (1, 0)
     assert len({header.reference for header in headers(request)} | {0}) == 2
     for prompted, named in zip(request.sender.responses, plain.sender.responses, strict=True):

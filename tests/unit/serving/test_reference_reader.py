@@ -27,7 +27,7 @@ def read(audio: np.ndarray | None, text: str | None = SAID, version: str = "1") 
 def test_a_reference_is_trimmed_to_whole_frames() -> None:
     silence = np.zeros(RATE_HZ, np.float32)
     reference = read(np.concatenate([silence, recording(2.0), silence]))
-    assert len(reference.audio) == 106 * 320  # 2 s, 20 ms before and 100 ms behind
+    assert len(reference.audio) == 105 * 320  # 2 s, 10 ms before and 100 ms behind
     np.testing.assert_array_equal(reference.audio, read(recording(2.0)).audio)
     np.testing.assert_array_equal(reference.symbols, TEXT_FRONTEND.segments(SAID)[0].symbols)
 
@@ -75,9 +75,9 @@ BROKEN[77] = np.nan
         ),
         (np.zeros(64_000, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
         (np.zeros(0, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
-        (recording(10.9), SAID, "11.0 s of speech, and 25 symbols in REFERENCE_TEXT"),
+        (recording(10.92), SAID, "11.0 s of speech, and 25 symbols in REFERENCE_TEXT"),
         (
-            recording(10.9),
+            recording(10.92),
             SAID,
             "allowed: at most 575 frames (50 a second) and symbols together, about 9.6 s",
         ),

@@ -120,7 +120,7 @@ def test_a_talker_and_a_vocoder_that_do_not_fit(
     (tmp_path / "vocoder" / "1").mkdir(parents=True)
     (tmp_path / "talker").symlink_to(repository / "talker")
     codec = json.loads((repository / "vocoder" / "1" / "codec.json").read_text())
-    (tmp_path / "vocoder" / "1" / "codec.json").write_text(json.dumps({**codec, "levels": [4, 4]}))
+    (tmp_path / "vocoder" / "1" / "codec.json").write_text(json.dumps({**codec, "levels": [3]}))
     config = ModelConfig(tmp_path / "talker" / "1", {}, 1)
-    with pytest.raises(ArtifactMismatch, match=r"24 codes, the vocoder 16.*make train"):
+    with pytest.raises(ArtifactMismatch, match=r"24 codes, the vocoder 18.*make train"):
         TalkerServer(backend, config)

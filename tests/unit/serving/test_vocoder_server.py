@@ -11,6 +11,7 @@ import torch
 from fake_backend import FakeBackend, Request
 from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec
+from talkahead.audio.pitch import PERIOD
 from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch
 from talkahead.serving.vocoder_server import VocoderServer
@@ -40,6 +41,7 @@ def window(
     last: int = 0,
     address: int = 0,
     stream: int = 1,
+    phase: int = 0,
 ) -> Request:
     header = WindowHeader(
         address=address,
@@ -52,6 +54,7 @@ def window(
         lookahead=len(codes) - context - new,
         last=last,
         reason=StopReason.END_OF_SPEECH if last else StopReason.RUNNING,
+        phase=phase,
     )
     return Request(
         {
@@ -71,12 +74,20 @@ def answer(request: Request) -> dict[str, np.ndarray]:
 def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Codec) -> None:
     codes = np.random.default_rng(1).integers(0, 24, 40).tolist()
     before, after = codec.config.context_frames, codec.config.lookahead_frames
+    counter = codec.config.phase_counter
     cuts = [0, 2, 7, 25, 40]
     requests = []
     for chunk, (start, stop) in enumerate(pairwise(cuts)):
         left, right = max(start - before, 0), min(stop + after, 40)
         requests.append(
-            window(codes[left:right], start - left, stop - start, chunk=chunk, last=int(stop == 40))
+            window(
+                codes[left:right],
+                start - left,
+                stop - start,
+                chunk=chunk,
+                last=int(stop == 40),
+                phase=counter.passed(np.array(codes[: left + 1])) % PERIOD,
+            )
         )
     vocoder.execute(requests)
     chunks = [answer(request) for request in requests]
@@ -106,9 +117,9 @@ def test_windows_are_acknowledged_after_their_audio(vocoder: VocoderServer, talk
 def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
     vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decode(codes: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    def decode(codes: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
         assert codes.max() < 24
-        return decode_windows(codes, starts, ends)
+        return decode_windows(codes, *rest)
 
     decode_windows = vocoder._codec.decode_windows
     monkeypatch.setattr(vocoder._codec, "decode_windows", decode)

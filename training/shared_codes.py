@@ -1,0 +1,49 @@
+"""What codes of one tone, or of one spectrum, have in common.
+
+A talker that learns treats each code as a thing of its own, and most codes are rare. While it is trained, a
+code's vector is the sum of its own and two that it shares: with all codes of its pitch, and with all of its
+spectrum. What is served is the sum: a Llama like any other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.llama import Llama
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+
+class SharedVectors(nn.Module):
+    """Adds the shared vectors to a table [V + 1, D], whose last row is the end of speech."""
+
+    def __init__(self, config: CodecConfig, width: int) -> None:
+        super().__init__()
+        spectra = math.prod(config.levels)
+        self.tones = nn.Parameter(torch.zeros(config.codebook_size // spectra, 1, width))
+        self.spectra = nn.Parameter(torch.zeros(1, spectra, width))
+
+    def forward(self, table: Tensor) -> Tensor:
+        shared = (self.tones + self.spectra).flatten(0, 1)
+        return torch.cat([table[:-1] + shared, table[-1:]])
+
+
+def share(talker: Llama, config: CodecConfig) -> None:
+    """Lets the talker's embedding and head share vectors from now on."""
+    for table in (talker.model.embed_tokens, talker.lm_head):
+        shared = SharedVectors(config, talker.config.hidden_size)
+        parametrize.register_parametrization(table, "weight", shared)
+
+
+def plain(talker: Llama) -> Llama:
+    """A copy without shared vectors, which computes the same."""
+    tables = {
+        "model.embed_tokens.weight": talker.model.embed_tokens.weight.detach(),
+        "lm_head.weight": talker.lm_head.weight.detach(),
+    }
+    own = {name: value for name, value in talker.state_dict().items() if "parametrizations" not in name}
+    copy = Llama(talker.config)
+    copy.load_state_dict({**own, **tables})
+    return copy

@@ -72,10 +72,14 @@ class CodecConfig:
         return self.hop // self.subframes
 
     @property
+    def tail_frames(self) -> int:
+        """Frames whose pieces reach into the next one."""
+        return -(-(self.num_fft - self.subhop) // self.hop)
+
+    @property
     def context_frames(self) -> int:
         """Context beyond which frames cannot matter: two frames a block, and the overlap-add's tail."""
-        tail = self.num_fft - self.subhop
-        return 2 * self.decoder_blocks + -(-tail // self.hop)
+        return 2 * self.decoder_blocks + self.tail_frames
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -169,12 +173,17 @@ class CodecDecoder(nn.Module):
         self.register_buffer("spread", _straight_lines(config.filter_points, self.bins), persistent=False)
         self.register_buffer("tone", _tone(config.pitch_scale), persistent=False)
 
-    def forward(self, latents: Tensor, mask: Tensor, pitch: Tensor, harmonics: Tensor) -> Tensor:
+    def forward(
+        self, latents: Tensor, mask: Tensor, pitch: Tensor, harmonics: Tensor, skip: int = 0
+    ) -> Tensor:
+        """The first `skip` frames are context alone, harmonics [B, (T - skip) * subframes, num_fft] begin
+        behind them, and so does the PCM.
+        """
         described = torch.cat([latents, self.tone[pitch].to(latents.dtype)], dim=-1)
         frames = self.inward(neighbours(described * mask, 0, self.config.lookahead_frames)) * mask
         for block in self.blocks:
             frames = block(frames, mask)
-        frames = self.norm(frames)
+        frames, mask = self.norm(frames[:, skip:]), mask[:, skip:]
         rest, shape = (self._polar(part(frames)) for part in (self.outward, self.filter))
         voice = torch.fft.rfft(harmonics * torch.hann_window(self.config.num_fft).to(harmonics))
         return self._overlap_add(rest + voice * shape, mask)
@@ -225,7 +234,8 @@ def sum_overlapping(pieces: Tensor, hop: int) -> Tensor:
 class Voice(nn.Module):
     """Harmonics of levels of pitch, whose phase is counted in whole units.
 
-    `forward`: levels int64 [B, T], and the phase int64 [B] at each row's frame `starts` [B].
+    `forward`: levels int64 [B, T], and the phase int64 [B] at each row's frame `starts` [B]; the harmonics of
+    the first `skip` frames are left out.
     """
 
     hertz: Tensor
@@ -240,12 +250,12 @@ class Voice(nn.Module):
         self.register_buffer("hertz", hertz, persistent=False)
         self.register_buffer("advances", advances, persistent=False)
 
-    def forward(self, pitch: Tensor, phase: Tensor, starts: Tensor) -> Tensor:
+    def forward(self, pitch: Tensor, phase: Tensor, starts: Tensor, skip: int = 0) -> Tensor:
         passed = self.advances[pitch[:, :-1], pitch[:, 1:]]
         place = torch.arange(passed.shape[1], device=passed.device)
         passed = torch.where(place >= starts[:, None], passed, 0).cumsum(1)
         phases = (phase[:, None] + functional.pad(passed, (1, 0))) % PERIOD
-        harmonics: Tensor = self.harmonics(self.hertz[pitch], phases.double() / PERIOD)
+        harmonics: Tensor = self.harmonics(self.hertz[pitch[:, skip:]], phases[:, skip:].double() / PERIOD)
         return harmonics
 
     def of_hertz(self, hertz: Tensor) -> Tensor:
@@ -299,8 +309,11 @@ class Codec(nn.Module):
         start = torch.zeros(batch, dtype=torch.int64, device=codes.device)
         return self.decode_windows(codes, start, start + length, start)
 
-    def decode_windows(self, codes: Tensor, starts: Tensor, ends: Tensor, phases: Tensor) -> Tensor:
-        """PCM [B, W * hop] of windows int64 [B, W]; frames outside [starts, ends) [B] are padding.
+    def decode_windows(
+        self, codes: Tensor, starts: Tensor, ends: Tensor, phases: Tensor, first: int = 0
+    ) -> Tensor:
+        """PCM [B, (W - first) * hop] of windows int64 [B, W], from frame `first` on; frames outside
+        [starts, ends) [B] are padding.
 
         `phases` [B] is the phase at frame `starts` (`PhaseCounter`), 0 at an utterance's start. A row's
         samples equal the whole utterance's wherever its window holds `context_frames` frames before them (or
@@ -309,10 +322,12 @@ class Codec(nn.Module):
         mask = self._mask(starts, ends, codes.shape[1])
         latents, pitch = self.book.decode(codes)
         pitch = torch.where(mask[..., 0], pitch, UNVOICED)
-        harmonics = self.voice(pitch, phases, starts)
+        # One frame more than reaches into the first: a voice's path begins at the frame before.
+        skip = max(first - self.config.tail_frames - 1, 0)
+        harmonics = self.voice(pitch, phases, starts, skip)
         dtype = self.decoder.inward.weight.dtype
-        pcm: Tensor = self.decoder(latents.to(dtype), mask.to(dtype), pitch, harmonics)
-        return pcm
+        pcm: Tensor = self.decoder(latents.to(dtype), mask.to(dtype), pitch, harmonics, skip)
+        return pcm[:, (first - skip) * self.config.hop :]
 
     @staticmethod
     def _mask(starts: Tensor, ends: Tensor, length: int) -> Tensor:

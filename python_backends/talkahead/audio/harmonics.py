@@ -24,51 +24,55 @@ class Harmonics(nn.Module):
     phase p, the sum of the first K cosines is sin((2K + 1) pi p) / (2 sin(pi p)) - 1/2 (Dirichlet's kernel).
     """
 
-    place: Tensor
+    path: Tensor
+    ramps: Tensor
 
     def __init__(self, sample_rate_hz: int, hop: int, subframes: int, size: int) -> None:
         super().__init__()
-        self.sample_rate_hz, self.hop = sample_rate_hz, hop
         subhop = hop // subframes
-        # Samples from the frame's centre to each sample of its pieces, [S, L].
-        place = torch.arange(size) + subhop * (torch.arange(subframes)[:, None] - 1)
-        self.register_buffer("place", place, persistent=False)
+        # Frames from a frame's centre to each sample of its pieces, [S * L].
+        place = (
+            torch.arange(size) + subhop * (torch.arange(subframes)[:, None] - 1)
+        ).flatten().double() / hop
+        past, ahead = place.clamp(max=0), place.clamp(0, 1)
+        beyond = (place - 1).clamp(min=0)
+        # Periods since the centre are linear in the pitch at the gaps' ends: behind, here, onward, there.
+        path = torch.stack(
+            [
+                -past * past / 2,
+                past + past * past / 2,
+                ahead - ahead * ahead / 2,
+                ahead * ahead / 2 + beyond,
+                torch.ones_like(place) * sample_rate_hz / hop,
+            ]
+        )
+        # So is loudness in whether the frame before, this one and the one after are voiced.
+        way = place.clamp(max=1)
+        ramps = torch.stack([(-way).clamp(min=0), 1 - way.abs(), way.clamp(min=0)])
+        self.size = size
+        self.register_buffer("path", path * hop / sample_rate_hz, persistent=False)
+        self.register_buffer("ramps", ramps, persistent=False)
 
     def forward(self, hertz: Tensor, phases: Tensor) -> Tensor:
         """hertz [B, T], 0 where unvoiced; phases [B, T], in periods, at the frames' centres."""
         turns = self.turns(hertz, phases).to(hertz.dtype)
-        count = _column(torch.floor(_HIGHEST_HZ / torch.where(hertz > 0, hertz, UNVOICED_HZ)))
+        count = torch.floor(_HIGHEST_HZ / torch.where(hertz > 0, hertz, UNVOICED_HZ))[..., None]
         pieces = _sum_of_cosines(turns, count) * self._loudness(hertz) * torch.rsqrt(count / 2)
-        return pieces.flatten(1, 2)
+        return pieces.reshape(len(hertz), -1, self.size)
 
     def turns(self, hertz: Tensor, phases: Tensor) -> Tensor:
-        """Where in its period the voice is at each sample of the pieces, float64 [B, T, S, L], -1/2..1/2."""
+        """Where in its period the voice is at each sample of the pieces, float64 [B, T, S * L], -1/2..1/2."""
         known = functional.pad(hertz.double(), (1, 1))
         behind, here = gap(known[:, :-2], known[:, 1:-1])
         onward, there = gap(known[:, 1:-1], known[:, 2:])
-        place = self.place.double()
-        past, ahead = place.clamp(max=0), place.clamp(0, self.hop)
-        beyond = (place - self.hop).clamp(min=0)
-        hertz_samples = (
-            _column(here) * past
-            + _column(here - behind) / self.hop * past.square() / 2
-            + _column(onward) * ahead
-            + _column(there - onward) / self.hop * ahead.square() / 2
-            + _column(there) * beyond
-        )
-        turns = hertz_samples / self.sample_rate_hz + _column(phases.double())
+        turns = torch.stack([behind, here, onward, there, phases.double()], dim=-1) @ self.path.double()
         return turns - turns.round()
 
     def _loudness(self, hertz: Tensor) -> Tensor:
-        """1 at voiced centres, 0 at others, straight lines between, [B, T, S, L]."""
+        """1 at voiced centres, 0 at others, straight lines between, [B, T, S * L]."""
         voiced = functional.pad((hertz > 0).to(hertz.dtype), (1, 1))
-        before, here, after = _column(voiced[:, :-2]), _column(voiced[:, 1:-1]), _column(voiced[:, 2:])
-        way = (self.place / self.hop).clamp(max=1.0).to(hertz.dtype)
-        return here + torch.where(way < 0, (here - before) * way, (after - here) * way)
-
-
-def _column(values: Tensor) -> Tensor:
-    return values[..., None, None]
+        around = torch.stack([voiced[:, :-2], voiced[:, 1:-1], voiced[:, 2:]], dim=-1)
+        return around @ self.ramps.to(hertz.dtype)
 
 
 def _sum_of_cosines(turns: Tensor, count: Tensor) -> Tensor:

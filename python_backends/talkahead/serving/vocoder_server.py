@@ -54,7 +54,7 @@ class VocoderServer:
         self._acknowledgements = AcknowledgementSender()
         for width in _WARM_UP_FRAMES:
             for batch in (1, min(4, config.max_batch_size)):
-                self._decode([np.zeros((width, 1), np.int32)] * batch, [0] * batch)
+                self._decode([np.zeros((width, 1), np.int32)] * batch, [0] * batch, 0)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         """Answers through the senders, so that a window is acknowledged after its audio has left."""
@@ -82,8 +82,10 @@ class VocoderServer:
     def _audio(self, windows: list[_Window]) -> list[Array | None]:
         """Samples of each window's new part; None where it failed. A failed batch is tried one by one."""
         try:
+            headers = [window.header for window in windows]
+            first = min(header.context for header in headers)
             decoded = self._decode(
-                [window.frames for window in windows], [window.header.phase for window in windows]
+                [window.frames for window in windows], [header.phase for header in headers], first
             )
         except Exception as error:
             if len(windows) == 1:
@@ -91,11 +93,12 @@ class VocoderServer:
                 return [None]
             return [samples for window in windows for samples in self._audio([window])]
         return [
-            self._new_part(window.header, samples) for window, samples in zip(windows, decoded, strict=True)
+            self._new_part(header, samples, first) for header, samples in zip(headers, decoded, strict=True)
         ]
 
-    def _new_part(self, header: WindowHeader, samples: Array) -> Array:
-        return samples[header.context * self._hop : (header.context + header.new) * self._hop]
+    def _new_part(self, header: WindowHeader, samples: Array, first: int) -> Array:
+        start = header.context - first
+        return samples[start * self._hop : (start + header.new) * self._hop]
 
     def _answer(self, window: _Window, samples: Array | None) -> None:
         """A failed window is an empty chunk and a negative acknowledgement: the talker ends its stream."""
@@ -111,9 +114,9 @@ class VocoderServer:
         done = WindowDone(header.stream, header.generation, header.chunk, ok=samples is not None)
         self._acknowledgements.send(header.address, done)
 
-    def _decode(self, frames: list[npt.NDArray[np.int32]], phases: list[int]) -> list[Array]:
-        """PCM float32 [W * hop] of each window, of which the phase at its first frame is given, decoded as
-        one padded batch.
+    def _decode(self, frames: list[npt.NDArray[np.int32]], phases: list[int], first: int) -> list[Array]:
+        """PCM float32 [(W - first) * hop] of each window from its frame `first` on, decoded as one padded
+        batch; `phases` are those at the windows' first frames.
         """
         codes = np.zeros((len(frames), max(map(len, frames))), np.int64)  # (B, W)
         for row, window in zip(codes, frames, strict=True):
@@ -127,5 +130,6 @@ class VocoderServer:
                 torch.zeros_like(ends),
                 ends,
                 torch.tensor(phases, device=self._device),
+                first,
             )  # (B, W * hop)
         return list(pcm.float().clamp(-1.0, 1.0).cpu().numpy())

@@ -24,7 +24,7 @@ def phases(hertz: Tensor) -> Tensor:
 
 def test_phase_has_no_seam_between_pieces_and_frames(source: Harmonics) -> None:
     hertz = torch.tensor([[0, 0, 81, 90, 90, 120, 110, 65, 65, 65, 0, 0, 210.0, 215, 190]]).double()
-    turns = source.turns(hertz, phases(hertz))[0]
+    turns = source.turns(hertz, phases(hertz))[0].unflatten(1, (2, SIZE))
 
     def assert_same(one: Tensor, other: Tensor) -> None:
         apart = one - other

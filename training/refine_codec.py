@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from training.checkpoint import Checkpoint, report
 from training.discriminator import Discriminator, deception_loss, discriminator_loss, feature_distance
 from training.schedule import Schedule
-from training.train_codec import SpectralLoss, crops, held_out_loss
+from training.train_codec import Crops, PitchedCrops, SpectralLoss, crops, held_out_loss
 
 
 class Refinement:
@@ -32,10 +32,11 @@ class Refinement:
             torch.optim.AdamW(self.judge.parameters(), lr=options.rate, betas=(0.8, 0.99)),
         )
 
-    def step(self, audio: Tensor) -> dict[str, float]:
-        """One turn of each on audio [B, N]; returns their losses."""
+    def step(self, batch: Crops) -> dict[str, float]:
+        """One turn of each; returns their losses."""
+        audio = batch.audio
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            made = self.codec.copy(audio)
+            made, _ = self.codec(audio, batch.hertz, batch.pitch)
         made = made.float()
         judged = self._learn_to_judge(audio, made.detach())
         self.judge.requires_grad_(False)
@@ -70,12 +71,14 @@ def refine(options: argparse.Namespace) -> None:
     checkpoint = Checkpoint(options.out / "refined.pt", both, *refinement.optimizers)
     first = checkpoint.resume()
     schedule = Schedule(options.rate, options.steps, warm_up=50, decay=0.5)
-    batches = crops(options.corpus, options.batch, options.seed + first, held_out=False)
+    config = refinement.codec.config
+    source = PitchedCrops(options.corpus, config, options.batch, options.seed + first, options.crop)
+    batches = source.read_ahead()
     began = time.monotonic()
     for step in range(first, options.steps):
         for optimizer in refinement.optimizers:
             schedule.apply(optimizer, step)
-        losses = refinement.step(next(batches)[:, : options.crop])
+        losses = refinement.step(next(batches))
         if (step + 1) % 25 == 0:
             shown = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
             pace = (time.monotonic() - began) / (step + 1 - first)

@@ -54,15 +54,15 @@ class SpectralLoss(nn.Module):
         return total / (len(self.sizes) + len(self.mels))
 
 
-def crops(folder: Path, batch: int, seed: int, held_out: bool) -> Iterator[Tensor]:
-    """Random crops of the shards' audio as float32 [batch, CROP]; the last shard is held out."""
+def crops(folder: Path, batch: int, seed: int, *, held_out: bool, size: int = CROP) -> Iterator[Tensor]:
+    """Random crops of the shards' audio as float32 [batch, size]; the last shard is held out."""
     shards = [np.memmap(path, dtype=np.int16, mode="r") for path in sorted(folder.rglob("*.i16"))]
     shards = shards[-1:] if held_out else shards[:-1]
     draw = np.random.default_rng(seed)
     while True:
         picks = [shards[index] for index in draw.integers(len(shards), size=batch)]
-        starts = [int(draw.integers(len(shard) - CROP)) for shard in picks]
-        rows = [shard[start : start + CROP] for shard, start in zip(picks, starts, strict=True)]
+        starts = [int(draw.integers(len(shard) - size)) for shard in picks]
+        rows = [shard[start : start + size] for shard, start in zip(picks, starts, strict=True)]
         yield torch.from_numpy(np.stack(rows).astype(np.float32) / 32768.0)
 
 
@@ -76,16 +76,18 @@ class Crops:
 
 
 class PitchedCrops(IterableDataset[Crops]):
-    """Endless random crops with their pitch.
+    """Endless random crops with their pitch."""
 
-    Read it through a `DataLoader`, in a process of its own: tracking the pitch takes a while.
-    """
-
-    def __init__(self, folder: Path, config: CodecConfig, batch: int, seed: int) -> None:
+    def __init__(self, folder: Path, config: CodecConfig, batch: int, seed: int, size: int = CROP) -> None:
         self._folder, self._config, self._batch, self._seed = folder, config, batch, seed
+        self._size = size
+
+    def read_ahead(self) -> Iterator[Crops]:
+        """The crops, made in a process of their own: tracking the pitch takes a while."""
+        return iter(DataLoader(self, batch_size=None, num_workers=1, prefetch_factor=4))
 
     def __iter__(self) -> Iterator[Crops]:
-        for audio in crops(self._folder, self._batch, self._seed, held_out=False):
+        for audio in crops(self._folder, self._batch, self._seed, held_out=False, size=self._size):
             hertz = np.stack([self._pitch(row) for row in audio.double().numpy()])
             levels = self._config.pitch_scale.levels(hertz)
             yield Crops(audio, torch.from_numpy(hertz).float(), torch.from_numpy(levels))
@@ -106,7 +108,7 @@ def train(options: argparse.Namespace) -> None:
     checkpoint = Checkpoint(options.out / "codec.pt", codec, optimizer)
     first = checkpoint.resume()
     source = PitchedCrops(options.corpus, codec.config, options.batch, options.seed + first)
-    batches = iter(DataLoader(source, batch_size=None, num_workers=1, prefetch_factor=4))
+    batches = source.read_ahead()
     held_out = next(crops(options.corpus, 32, 1, held_out=True))
     schedule = Schedule(options.rate, options.steps, warm_up=100, decay=0.8)
     began, smooth = time.monotonic(), 0.0

@@ -26,7 +26,7 @@ class Refinement:
         self.codec = codec.requires_grad_(False)
         self.codec.decoder.requires_grad_(True)
         self.judge, self.loss_of = Discriminator(), SpectralLoss()
-        self.weights = (options.deception, options.features)
+        self.options = options
         self.optimizers = (
             torch.optim.AdamW(codec.decoder.parameters(), lr=options.rate, betas=(0.8, 0.99)),
             torch.optim.AdamW(self.judge.parameters(), lr=options.rate, betas=(0.8, 0.99)),
@@ -44,7 +44,8 @@ class Refinement:
             seen, real = self.judge(made), self.judge(audio)
         spectral = self.loss_of(made, audio)
         deception, features = deception_loss(seen), feature_distance(real, seen)
-        total = spectral + self.weights[0] * deception + self.weights[1] * features
+        weights = self.options
+        total = weights.spectral * spectral + weights.deception * deception + weights.features * features
         self._descend(total, self.optimizers[0], self.codec.decoder)
         self.judge.requires_grad_(True)
         losses = {"spectral": spectral, "deception": deception, "features": features, "judge": judged}
@@ -102,7 +103,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=12, help="crops in a step")
     parser.add_argument("--crop", type=int, default=16_000, help="samples of a crop")
     parser.add_argument("--rate", type=float, default=4e-4, help="peak learning rate of both")
-    parser.add_argument("--deception", type=float, default=0.1, help="weight of the discriminator's verdict")
+    parser.add_argument("--spectral", type=float, default=0.5, help="weight of the codec's own loss")
+    parser.add_argument("--deception", type=float, default=0.5, help="weight of the discriminator's verdict")
     parser.add_argument("--features", type=float, default=1.0, help="weight of its layers' distance")
     parser.add_argument("--seed", type=int, default=2)
     refine(parser.parse_args())

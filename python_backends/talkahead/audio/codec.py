@@ -24,6 +24,7 @@ from torch.nn import functional
 from talkahead.audio.code_book import CodeBook
 from talkahead.audio.harmonics import Harmonics
 from talkahead.audio.mel import LogMel
+from talkahead.audio.noise import Noise
 from talkahead.audio.pitch import PERIOD, UNVOICED, PhaseCounter, PitchScale, gap
 from talkahead.weights import load_float32
 
@@ -87,8 +88,8 @@ class CodecConfig:
         return cls(**{**fields, "levels": tuple(fields["levels"])})
 
 
-_LOUDEST = 6.0
-"""Bound of the decoder's log-magnitudes."""
+_LOUDEST, _FAINT = 6.0, -5.0
+"""Bound of the decoder's log-magnitudes, and where those of the noise begin."""
 
 
 def neighbours(frames: Tensor, before: int, after: int) -> Tensor:
@@ -142,11 +143,11 @@ class CodecEncoder(nn.Module):
 
 class CodecDecoder(nn.Module):
     """Quantised latents and pitch to PCM. latents [B, T, K + 1], mask [B, T, 1], the levels of pitch [B, T]
-    and their harmonics [B, T * subframes, num_fft] -> [B, T * hop].
+    and their source [B, T * subframes, 2, num_fft] -> [B, T * hop].
 
     Each frame emits `subframes` pieces, which *begin* with their subframe: sample s depends on the pieces
-    that began in the last `num_fft` samples, never on a later one. A piece is the harmonics through a filter,
-    and a free spectrum beside them.
+    that began in the last `num_fft` samples, never on a later one. A piece is harmonics and noise through
+    filters, and a free spectrum beside them.
     """
 
     window: Tensor
@@ -166,17 +167,18 @@ class CodecDecoder(nn.Module):
         self.bins = config.num_fft // 2 + 1
         self.outward = nn.Linear(config.decoder_width, 2 * self.bins * config.subframes)
         self.filter = nn.Linear(config.decoder_width, 2 * config.filter_points * config.subframes)
-        nn.init.normal_(self.filter.weight, std=0.01)
+        self.hiss = nn.Linear(config.decoder_width, config.filter_points * config.subframes)
+        for part, level in ((self.filter, 0.0), (self.hiss, _FAINT)):
+            nn.init.normal_(part.weight, std=0.01)
+            nn.init.constant_(part.bias, level)
         window = torch.hann_window(config.num_fft)
         # Constant overlap-add: squared Hann windows at this overlap add up to 3/8 of the overlap.
         self.register_buffer("window", window / (0.375 * config.num_fft / config.subhop), persistent=False)
         self.register_buffer("spread", _straight_lines(config.filter_points, self.bins), persistent=False)
         self.register_buffer("tone", _tone(config.pitch_scale), persistent=False)
 
-    def forward(
-        self, latents: Tensor, mask: Tensor, pitch: Tensor, harmonics: Tensor, skip: int = 0
-    ) -> Tensor:
-        """The first `skip` frames are context alone, harmonics [B, (T - skip) * subframes, num_fft] begin
+    def forward(self, latents: Tensor, mask: Tensor, pitch: Tensor, source: Tensor, skip: int = 0) -> Tensor:
+        """The first `skip` frames are context alone, source [B, (T - skip) * subframes, 2, num_fft] begins
         behind them, and so does the PCM.
         """
         described = torch.cat([latents, self.tone[pitch].to(latents.dtype)], dim=-1)
@@ -184,19 +186,24 @@ class CodecDecoder(nn.Module):
         for block in self.blocks:
             frames = block(frames, mask)
         frames, mask = self.norm(frames[:, skip:]), mask[:, skip:]
-        rest, shape = (self._polar(part(frames)) for part in (self.outward, self.filter))
-        voice = torch.fft.rfft(harmonics * torch.hann_window(self.config.num_fft).to(harmonics))
-        return self._overlap_add(rest + voice * shape, mask)
+        rest, voiced = (self._polar(part(frames)) for part in (self.outward, self.filter))
+        breath = self._gains(self.hiss(frames).unflatten(-1, (self.config.subframes, -1)).flatten(1, 2))
+        voice, noise = torch.fft.rfft(source * self.window / self.window.max()).unbind(2)
+        return self._overlap_add(rest + voice * voiced + noise * breath, mask)
 
     def _polar(self, frames: Tensor) -> Tensor:
         """Complex spectra [B, T * subframes, bins] of log-magnitudes and phases, which may be fewer."""
         batch, length, width = frames.shape
         subframes = self.config.subframes
-        values = frames.to(self.window.dtype).reshape(batch, length * subframes, 2, width // subframes // 2)
-        if values.shape[-1] != self.bins:
-            values = values @ self.spread
-        magnitude, phase = values.unbind(2)
-        return torch.polar(torch.exp(magnitude.clamp(max=_LOUDEST)), phase)
+        magnitude, phase = frames.reshape(batch, length * subframes, 2, width // subframes // 2).unbind(2)
+        return torch.polar(self._gains(magnitude), self._at_bins(phase))
+
+    def _gains(self, magnitude: Tensor) -> Tensor:
+        return torch.exp(self._at_bins(magnitude).clamp(max=_LOUDEST))
+
+    def _at_bins(self, values: Tensor) -> Tensor:
+        values = values.to(self.window.dtype)
+        return values if values.shape[-1] == self.bins else values @ self.spread
 
     def _overlap_add(self, spectra: Tensor, mask: Tensor) -> Tensor:
         config = self.config
@@ -231,11 +238,11 @@ def sum_overlapping(pieces: Tensor, hop: int) -> Tensor:
     return total.reshape(batch, -1)
 
 
-class Voice(nn.Module):
-    """Harmonics of levels of pitch, whose phase is counted in whole units.
+class Source(nn.Module):
+    """What the decoder's filters shape: harmonics and noise, [B, T * subframes, 2, num_fft].
 
-    `forward`: levels int64 [B, T], and the phase int64 [B] at each row's frame `starts` [B]; the harmonics of
-    the first `skip` frames are left out.
+    `forward`: levels of pitch int64 [B, T], and the phase int64 [B] at each row's frame `starts` [B]; the
+    first `skip` frames are left out.
     """
 
     hertz: Tensor
@@ -244,6 +251,7 @@ class Voice(nn.Module):
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
         self.harmonics = Harmonics(config.sample_rate_hz, config.hop, config.subframes, config.num_fft)
+        self.noise = Noise(config.subframes, config.num_fft)
         self.frame_s = config.hop / config.sample_rate_hz
         hertz = torch.from_numpy(config.pitch_scale.levels_hz()).float()
         advances = torch.from_numpy(config.pitch_scale.advances(self.frame_s))
@@ -254,16 +262,19 @@ class Voice(nn.Module):
         passed = self.advances[pitch[:, :-1], pitch[:, 1:]]
         place = torch.arange(passed.shape[1], device=passed.device)
         passed = torch.where(place >= starts[:, None], passed, 0).cumsum(1)
-        phases = (phase[:, None] + functional.pad(passed, (1, 0))) % PERIOD
-        harmonics: Tensor = self.harmonics(self.hertz[pitch[:, skip:]], phases[:, skip:].double() / PERIOD)
-        return harmonics
+        phases = (phase[:, None] + functional.pad(passed, (1, 0)))[:, skip:] % PERIOD
+        return self._of(self.hertz[pitch[:, skip:]], phases)
 
     def of_hertz(self, hertz: Tensor) -> Tensor:
-        """Harmonics of any pitch in Hz [B, T], 0 where unvoiced, from phase 0."""
+        """The same for any pitch in Hz [B, T], 0 where unvoiced, from a phase drawn at random."""
         begin, end = gap(hertz[:, :-1].double(), hertz[:, 1:].double())
-        passed = ((begin + end) / 2 * self.frame_s).cumsum(1)
-        harmonics: Tensor = self.harmonics(hertz, functional.pad(passed, (1, 0)))
-        return harmonics
+        passed = torch.round((begin + end) / 2 * self.frame_s * PERIOD).long().cumsum(1)
+        start = torch.randint(PERIOD, (len(hertz), 1), device=hertz.device)
+        return self._of(hertz, (start + functional.pad(passed, (1, 0))) % PERIOD)
+
+    def _of(self, hertz: Tensor, phases: Tensor) -> Tensor:
+        harmonics = self.harmonics(hertz, phases.double() / PERIOD)
+        return torch.stack([harmonics, self.noise(phases).to(harmonics)], dim=2)
 
 
 class Codec(nn.Module):
@@ -274,7 +285,7 @@ class Codec(nn.Module):
         self.config = config
         self.encoder = CodecEncoder(config)
         self.book = CodeBook(config.levels, config.shades, config.pitches)
-        self.voice = Voice(config)
+        self.source = Source(config)
         self.decoder = CodecDecoder(config)
 
     def forward(self, audio: Tensor, hertz: Tensor, pitch: Tensor) -> tuple[Tensor, Tensor]:
@@ -286,8 +297,8 @@ class Codec(nn.Module):
         """
         mask = audio.new_ones(*pitch.shape, 1)
         latents, scores = self.encoder(audio, mask)
-        harmonics = self.voice.of_hertz(hertz)
-        return self.decoder(self.book(latents, pitch), mask, pitch, harmonics), scores
+        source = self.source.of_hertz(hertz)
+        return self.decoder(self.book(latents, pitch), mask, pitch, source), scores
 
     def encode(self, audio: Tensor, lengths: Tensor) -> Tensor:
         """Codes int64 [B, T] of audio [B, T * hop]; rows are `lengths` [B] frames long."""
@@ -324,9 +335,9 @@ class Codec(nn.Module):
         pitch = torch.where(mask[..., 0], pitch, UNVOICED)
         # One frame more than reaches into the first: a voice's path begins at the frame before.
         skip = max(first - self.config.tail_frames - 1, 0)
-        harmonics = self.voice(pitch, phases, starts, skip)
+        source = self.source(pitch, phases, starts, skip)
         dtype = self.decoder.inward.weight.dtype
-        pcm: Tensor = self.decoder(latents.to(dtype), mask.to(dtype), pitch, harmonics, skip)
+        pcm: Tensor = self.decoder(latents.to(dtype), mask.to(dtype), pitch, source, skip)
         return pcm[:, (first - skip) * self.config.hop :]
 
     @staticmethod

@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
 _SLOPE = 0.2
+_SILENCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Judgement:
 
 
 class SpectrumDiscriminator(nn.Module):
-    """Convolutions over real and imaginary parts of one resolution's spectrum. audio [B, N] -> Judgement."""
+    """Convolutions over one resolution's spectrum. audio [B, N] -> Judgement."""
 
     window: Tensor
 
@@ -33,7 +34,7 @@ class SpectrumDiscriminator(nn.Module):
         super().__init__()
         self.num_fft = num_fft
         self.register_buffer("window", torch.hann_window(num_fft), persistent=False)
-        sizes = (2, channels, channels, channels, channels)
+        sizes = (3, channels, channels, channels, channels)
         self.layers = nn.ModuleList(
             weight_norm(nn.Conv2d(sizes[i], sizes[i + 1], (9, 3), (1 if i == 0 else 2, 1), (4, 1)))
             for i in range(4)
@@ -42,12 +43,23 @@ class SpectrumDiscriminator(nn.Module):
 
     def forward(self, audio: Tensor) -> Judgement:
         spectrum = torch.stft(audio, self.num_fft, self.num_fft // 4, window=self.window, return_complex=True)
-        rows = torch.view_as_real(spectrum).permute(0, 3, 1, 2)  # (B, 2, bins, frames)
+        rows = _compressed(spectrum)
         features = []
         for layer in self.layers:
             rows = functional.leaky_relu(layer(rows), _SLOPE)
             features.append(rows)
         return Judgement(self.last(rows), tuple(features))
+
+
+def _compressed(spectrum: Tensor) -> Tensor:
+    """Log-magnitude, real and imaginary part of complex [B, bins, frames], all of the size of 1: [B, 3, ...].
+
+    As they are, speech's high frequencies are a thousandth of its low ones, and no layer would look at them.
+    """
+    parts = torch.view_as_real(spectrum)
+    power = parts.square().sum(-1) + _SILENCE**2
+    level = (power.log() / 2 + 3.0) / 3.0
+    return torch.stack([level, *(parts * power[..., None] ** -0.35).unbind(-1)], dim=1)
 
 
 class Discriminator(nn.Module):

@@ -29,7 +29,7 @@ class Refinement:
         self.options = options
         self.optimizers = (
             torch.optim.AdamW(codec.decoder.parameters(), lr=options.rate, betas=(0.8, 0.99)),
-            torch.optim.AdamW(self.judge.parameters(), lr=options.rate, betas=(0.8, 0.99)),
+            torch.optim.AdamW(self.judge.parameters(), lr=options.judge_rate, betas=(0.8, 0.99)),
         )
 
     def step(self, batch: Crops) -> dict[str, float]:
@@ -71,13 +71,15 @@ def refine(options: argparse.Namespace) -> None:
     both = nn.ModuleDict({"codec": refinement.codec, "judge": refinement.judge})
     checkpoint = Checkpoint(options.out / "refined.pt", both, *refinement.optimizers)
     first = checkpoint.resume()
-    schedule = Schedule(options.rate, options.steps, warm_up=50, decay=0.5)
+    schedules = [
+        Schedule(peak, options.steps, warm_up=50, decay=0.5) for peak in (options.rate, options.judge_rate)
+    ]
     config = refinement.codec.config
     source = PitchedCrops(options.corpus, config, options.batch, options.seed + first, options.crop)
     batches = source.read_ahead()
     began = time.monotonic()
     for step in range(first, options.steps):
-        for optimizer in refinement.optimizers:
+        for schedule, optimizer in zip(schedules, refinement.optimizers, strict=True):
             schedule.apply(optimizer, step)
         losses = refinement.step(next(batches))
         if (step + 1) % 25 == 0:
@@ -102,7 +104,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch", type=int, default=12, help="crops in a step")
     parser.add_argument("--crop", type=int, default=16_000, help="samples of a crop")
-    parser.add_argument("--rate", type=float, default=4e-4, help="peak learning rate of both")
+    parser.add_argument("--rate", type=float, default=4e-4, help="peak learning rate of the decoder")
+    parser.add_argument("--judge-rate", type=float, default=1e-3, help="and of the discriminator")
     parser.add_argument("--spectral", type=float, default=0.5, help="weight of the codec's own loss")
     parser.add_argument("--deception", type=float, default=0.5, help="weight of the discriminator's verdict")
     parser.add_argument("--features", type=float, default=1.0, help="weight of its layers' distance")

@@ -16,7 +16,7 @@ SMALL = CodecConfig(encoder_width=16, encoder_blocks=1, decoder_width=16, decode
 def test_codes_stay_and_the_decoder_learns() -> None:
     torch.manual_seed(0)
     codec = Codec(SMALL)
-    options = argparse.Namespace(rate=1e-3, spectral=1.0, deception=0.1, features=1.0)
+    options = argparse.Namespace(rate=1e-3, judge_rate=1e-3, spectral=1.0, deception=0.1, features=1.0)
     refinement = Refinement(codec, options)
     audio = 0.1 * torch.randn(2, 16 * SMALL.hop)
     hertz = torch.full((2, 16), 100.0)

@@ -22,12 +22,12 @@ class Noise(nn.Module):
 
     def __init__(self, subframes: int, size: int) -> None:
         super().__init__()
-        self.subframes = subframes
+        self.subframes, self.size = subframes, size
         # RandomState's stream is frozen, unlike torch's and numpy's newer ones: weights learn this noise.
         table = np.random.RandomState(0).standard_normal(_TABLE + size).astype(np.float32)
-        self.register_buffer("table", torch.from_numpy(table).unfold(0, size, 1), persistent=False)
+        self.register_buffer("table", torch.from_numpy(table), persistent=False)
 
     def forward(self, phases: Tensor) -> Tensor:
         keys = phases[..., None] + torch.arange(self.subframes, device=phases.device)
         places = (keys * _MIXED % (1 << 32)) >> 16
-        return self.table[places.flatten(1)]
+        return self.table.unfold(0, self.size, 1)[places.flatten(1)]

@@ -50,9 +50,9 @@ def main() -> None:
     parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
     parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
     parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
-    parser.add_argument("--codec-steps", type=int, default=2_400)
-    parser.add_argument("--refine-steps", type=int, default=500, help="of the codec's decoder")
-    parser.add_argument("--talker-steps", type=int, default=2_150)
+    parser.add_argument("--codec-steps", type=int, default=3_000)
+    parser.add_argument("--refine-steps", type=int, default=900, help="of the codec's decoder")
+    parser.add_argument("--talker-steps", type=int, default=4_000)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     options = parser.parse_args()
     for name, command in commands(options).items():

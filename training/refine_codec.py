@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=Path("build/corpus"))
     parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
     parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and result")
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=900)
     parser.add_argument("--batch", type=int, default=12, help="crops in a step")
     parser.add_argument("--crop", type=int, default=16_000, help="samples of a crop")
     parser.add_argument("--rate", type=float, default=4e-4, help="peak learning rate of the decoder")

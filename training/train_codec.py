@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument(
         "--levels", type=int, nargs="+", default=CodecConfig.levels, help="of the quantiser, by dimension"
     )
-    parser.add_argument("--steps", type=int, default=1_750)
+    parser.add_argument("--steps", type=int, default=3_000)
     parser.add_argument("--batch", type=int, default=16, help="crops of two seconds in a step")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--pitch", type=float, default=0.1, help="weight of the encoder's error in pitch")

@@ -211,7 +211,7 @@ def main() -> None:
         type=Path,
         help="folder of a voice's encoder and talker to go on from, whose shape may differ",
     )
-    parser.add_argument("--steps", type=int, default=2_150)
+    parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--tokens", type=int, default=6_000, help="padded positions in a step")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=192)

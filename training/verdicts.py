@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from talkahead.audio.speech_edges import AFTER_S, BEFORE_S
 from talkahead.text.frontend import PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S
 
 from training.findings import JoinFinding, PauseFinding, SoundFinding, SpeakerFinding, WordFinding
@@ -14,7 +15,7 @@ _WORD_POINTS, _DURATIONS_PERCENT, _PHRASES_PERCENT = 4.0, 99.0, 0.5
 _BUZZ_DB = {"spectral flatness, dB": 1.5, "energy above 4 kHz, dB": 3.0}
 _ONSET_MS, _ONSET_POINTS = 30.0, 5.0
 _CLICK_DB = 1.0
-_EDGES_S = 0.12
+_EDGES_S = BEFORE_S + AFTER_S
 """Silence that the corpus keeps around each utterance; pauses come on top."""
 _PAUSES_S = {mark: SENTENCE_PAUSE_S + _EDGES_S for mark in ".?!"} | {PARAGRAPH: PARAGRAPH_PAUSE_S + _EDGES_S}
 _PAUSE_OFF_S = 0.15

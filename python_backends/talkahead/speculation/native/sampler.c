@@ -3,7 +3,8 @@
  * The meaning is that of sampling.py and draws.py. A row's token depends on nothing but the row: sums run over fixed
  * lanes, so nothing here may be compiled with -ffast-math. Vectors are gcc's, lowered to what the CPU has.
  *
- * Shapes: S streams, N nodes each, V vocabulary, P the vocabulary padded to whole vectors with weights of 0.
+ * Shapes: S streams, N nodes each, T draws of each node, V vocabulary, P the vocabulary padded to whole vectors with
+ * weights of 0.
  */
 #include <math.h>
 #include <stdint.h>
@@ -143,12 +144,12 @@ static int64_t first_of(const float *weights, int64_t vocabulary, float smallest
     return first;
 }
 
-static int64_t draw(const float *logits, int64_t vocabulary, const struct settings *settings, int64_t stream,
-                    uint64_t key, float *weights) {
-    int64_t padded = (vocabulary + LANES - 1) / LANES * LANES, best = most_likely(logits, vocabulary);
+/* Weights of a sampled row as the stream's filters leave them; returns the smallest one kept. */
+static float filter(const float *logits, int64_t vocabulary, const struct settings *settings, int64_t stream, float top,
+                    float *weights) {
+    int64_t padded = (vocabulary + LANES - 1) / LANES * LANES;
     float smallest = 0;
-    if (!settings->is_sampled[stream]) return best;
-    weigh(logits, vocabulary, padded, logits[best], (float)settings->sharpness[stream], weights);
+    weigh(logits, vocabulary, padded, top, (float)settings->sharpness[stream], weights);
     if (settings->top_k[stream] < vocabulary) {
         smallest = smallest_kept(weights, padded, (struct bounds){.tokens = settings->top_k[stream]});
         for (int64_t token = 0; token < vocabulary; token++) weights[token] *= weights[token] >= smallest;
@@ -157,24 +158,58 @@ static int64_t draw(const float *logits, int64_t vocabulary, const struct settin
         float share = (float)settings->top_p[stream] * mass_above(weights, padded, 0);
         smallest = smallest_kept(weights, padded, (struct bounds){.weight = share});
     }
-    return first_of(weights, vocabulary, smallest, key);
+    return smallest;
 }
 
-/* Room for `weights` of talkahead_draw, in floats. */
+/* The sum of the weights that are kept: positive floats are ordered like their bits. */
+static float mass_kept(const float *weights, int64_t vocabulary, float smallest) {
+    int64_t padded = (vocabulary + LANES - 1) / LANES * LANES;
+    int32_t bits;
+    memcpy(&bits, &smallest, sizeof bits);
+    return mass_above(weights, padded, bits > 0 ? from_bits(bits - 1) : 0);
+}
+
+/* Room for `weights` of talkahead_draw and talkahead_probabilities, in floats. */
 int64_t talkahead_draw_workspace(int64_t vocabulary) { return vocabulary + LANES; }
 
-/* tokens [S, N] from logits [S, N, V], a settings entry and a key per stream, and positions [S, N].
+/* tokens [S, N, T] from logits [S, N, V], a settings entry per stream, keys [S, T] and positions [S, N].
  *
- * A draw's key is that of draws.py's draw_keys: the purpose is one of num_purposes.
+ * A draw's key is that of draws.py's draw_keys: the purpose is one of num_purposes. The log of what the kept tokens
+ * of a node weigh goes to log_norms [S, N], unless that is null.
  */
-void talkahead_draw(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
+void talkahead_draw(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
                     const struct settings *settings, const uint64_t *keys, const int64_t *positions, int64_t purpose,
-                    int64_t num_purposes, float *weights, int64_t *tokens) {
-    for (int64_t stream = 0; stream < streams; stream++)
-        for (int64_t node = 0; node < nodes; node++) {
-            int64_t entry = stream * nodes + node;
-            uint64_t count = (uint64_t)(positions[entry] * num_purposes + purpose + 1);
-            uint64_t key = mix(keys[stream] + count * GOLDEN);
-            tokens[entry] = draw(logits + entry * vocabulary, vocabulary, settings, stream, key, weights);
+                    int64_t num_purposes, float *weights, int64_t *tokens, double *log_norms) {
+    for (int64_t entry = 0; entry < streams * nodes; entry++) {
+        const float *row = logits + entry * vocabulary;
+        int64_t stream = entry / nodes, best = most_likely(row, vocabulary);
+        uint64_t count = (uint64_t)(positions[entry] * num_purposes + purpose + 1);
+        int is_sampled = settings->is_sampled[stream];
+        float smallest = is_sampled ? filter(row, vocabulary, settings, stream, row[best], weights) : 0;
+        for (int64_t trial = 0; trial < trials; trial++) {
+            uint64_t key = mix(keys[stream * trials + trial] + count * GOLDEN);
+            tokens[entry * trials + trial] = is_sampled ? first_of(weights, vocabulary, smallest, key) : best;
         }
+        if (log_norms) {
+            double mass = is_sampled ? mass_kept(weights, vocabulary, smallest) : 1;
+            log_norms[entry] = row[best] * settings->sharpness[stream] + log(mass);
+        }
+    }
+}
+
+/* The distribution [S, N, V] that talkahead_draw draws from. */
+void talkahead_probabilities(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
+                             const struct settings *settings, float *weights, float *probabilities) {
+    for (int64_t entry = 0; entry < streams * nodes; entry++) {
+        const float *row = logits + entry * vocabulary;
+        float *out = probabilities + entry * vocabulary, smallest, scale;
+        int64_t stream = entry / nodes, best = most_likely(row, vocabulary);
+        memset(out, 0, vocabulary * sizeof *out);
+        out[best] = 1;
+        if (!settings->is_sampled[stream]) continue;
+        smallest = filter(row, vocabulary, settings, stream, row[best], weights);
+        scale = 1 / mass_kept(weights, vocabulary, smallest);
+        for (int64_t token = 0; token < vocabulary; token++)
+            out[token] = weights[token] >= smallest ? weights[token] * scale : 0;
+    }
 }

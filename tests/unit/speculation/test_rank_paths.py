@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from training.rank_paths import RankPaths, RankTree
+from talkahead.speculation.rank_paths import RankPaths, RankTree
 
 # Two heads; each row: the ranks of the two tokens that follow a root.
 RANKS = np.array([[0, 0], [0, 1], [0, 1], [1, 0], [1, 9], [3, 0], [0, 0], [0, 1]])

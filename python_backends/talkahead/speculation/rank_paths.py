@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from talkahead.speculation.token_tree import ROOT_PARENT, TreeShape
 
 RankPath = tuple[int, ...]

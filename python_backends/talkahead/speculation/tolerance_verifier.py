@@ -1,0 +1,32 @@
+"""Verification that lets the target draw several times."""
+
+from __future__ import annotations
+
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.draws import trial_streams
+from talkahead.speculation.longest_path import accept_longest
+from talkahead.speculation.sampling import draw_several
+from talkahead.speculation.token_tree import TokenTree
+
+
+class ToleranceVerifier:
+    """A node is accepted when it is among `tolerance` draws after its parent; the longest path is taken.
+
+    Li et al. 2025, section II-C. The first draw is that of plain decoding, and the next root: a tolerance of
+    1 is `match`. One codebook (C = 1).
+    """
+
+    preserves = Preserves.NOTHING
+    history_frames = 0
+
+    def __init__(self, tolerance: int, eos: int) -> None:
+        self._tolerance = tolerance
+        self._eos = eos
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        positions = context.positions[:, None] + tree.shape.depth_row.to(scored.logits.device) + 1
+        streams = trial_streams(context.keys, self._tolerance)
+        draws = draw_several(scored.logits, context.settings, streams, positions)
+        behind_parents = draws.tokens[:, tree.shape.parent_row.to(positions.device)]
+        has_passed = (behind_parents == tree.tokens).any(dim=2)
+        return accept_longest(tree, scored, context, draws, has_passed, self._eos)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import ByToken, walk
+from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.token_tree import TokenTree
 
 
@@ -20,4 +20,4 @@ class BiasedVerifier:
         self._bias = bias
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        return walk(tree, scored, context, ByToken(), self._bias)
+        return walk(tree, scored, context, bias=self._bias)

@@ -19,7 +19,9 @@ from talkahead.speculation.draws import Purpose
 SOURCE = Path(__file__).parent / "native" / "sampler.c"
 
 
-class _Settings(Structure):
+class SettingsColumns(Structure):
+    """`SamplingSettings` as C reads them: the addresses of their columns."""
+
     _fields_ = (
         ("sharpness", c_void_p),
         ("is_sampled", c_void_p),
@@ -58,7 +60,7 @@ class NativeSampler:
         tokens = torch.empty((count, nodes, trials), dtype=torch.int64)
         self._library.talkahead_draw(
             *(count, nodes, trials, vocabulary, addresses[0]),
-            byref(_Settings(*addresses[1:5])),
+            byref(SettingsColumns(*addresses[1:5])),
             *(addresses[5], addresses[6], int(Purpose.TOKEN), len(Purpose)),
             weights.data_ptr(),
             tokens.data_ptr(),
@@ -74,7 +76,7 @@ class NativeSampler:
         probabilities = torch.empty(logits.shape)
         self._library.talkahead_probabilities(
             *(*logits.shape, addresses[0]),
-            byref(_Settings(*addresses[1:5])),
+            byref(SettingsColumns(*addresses[1:5])),
             weights.data_ptr(),
             probabilities.data_ptr(),
         )
@@ -98,12 +100,12 @@ def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
     library.talkahead_draw_workspace.argtypes = [c_int64]
     library.talkahead_draw_workspace.restype = c_int64
     library.talkahead_draw.argtypes = [
-        *(c_int64, c_int64, c_int64, c_int64, c_void_p, POINTER(_Settings), c_void_p, c_void_p),
+        *(c_int64, c_int64, c_int64, c_int64, c_void_p, POINTER(SettingsColumns), c_void_p, c_void_p),
         *(c_int64, c_int64, c_void_p, c_void_p, c_void_p),
     ]
     library.talkahead_draw.restype = None
     library.talkahead_probabilities.argtypes = [
-        *(c_int64, c_int64, c_int64, c_void_p, POINTER(_Settings), c_void_p, c_void_p)
+        *(c_int64, c_int64, c_int64, c_void_p, POINTER(SettingsColumns), c_void_p, c_void_p)
     ]
     library.talkahead_probabilities.restype = None
     return library

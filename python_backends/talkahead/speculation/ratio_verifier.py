@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import ByToken, walk
+from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.token_tree import TokenTree
 
 
@@ -17,4 +17,4 @@ class RatioVerifier:
     history_frames = 0
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        return walk(tree, scored, context, ByToken())
+        return walk(tree, scored, context)

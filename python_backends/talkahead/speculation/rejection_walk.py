@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose, draw_keys, exponentials, uniforms
-from talkahead.speculation.sampling import draw, probabilities
+from talkahead.speculation.sampling import probabilities
+from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree
 
 
-class Coarsening(Protocol):
+class _Coarsening(Protocol):
     """What is compared in place of tokens: each token wears one of M labels, drawn by fixed weights."""
 
     def masses(self, probs: Tensor) -> Tensor:
@@ -35,7 +37,7 @@ class Coarsening(Protocol):
         among those that wear it as `probs` [B, V] has them."""
 
 
-class ByToken:
+class _ByToken:
     """Nothing is coarsened: tokens are their own labels."""
 
     def masses(self, probs: Tensor) -> Tensor:
@@ -49,24 +51,36 @@ class ByToken:
 
 
 def walk(
-    tree: TokenTree, scored: Scored, context: Context, coarsening: Coarsening, bias: float = 0.0
+    tree: TokenTree,
+    scored: Scored,
+    context: Context,
+    groups: SimilarityGroups | None = None,
+    bias: float = 0.0,
 ) -> Accepted:
     """From the root on, try a node's children in turn until one is accepted; if none is, draw what is left.
 
     A child is accepted when a uniform number is below q / p + `bias` of its label. A position's noise is its
     own, and no position is settled twice: what is drawn is independent of what was refused before.
+
+    Args:
+        groups: compare groups of tokens instead of tokens.
     """
-    if tree.shape.is_root_alone:
-        drawn = draw(scored.logits, context.settings, context.keys, context.positions[:, None] + 1)
-        return Accepted(torch.zeros_like(drawn), torch.ones_like(context.positions), drawn)
-    return _Walk(tree, scored, context, coarsening, bias).run()
+    accepted = native_walk.ratio(tree, scored, context, groups, bias)
+    return walk_in_torch(tree, scored, context, groups, bias) if accepted is None else accepted
+
+
+def walk_in_torch(
+    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
+) -> Accepted:
+    """What `walk` does, on any device and in any precision."""
+    return _Walk(tree, scored, context, groups or _ByToken(), bias).run()
 
 
 class _Walk:
     """One walk of all rows, depth by depth."""
 
     def __init__(
-        self, tree: TokenTree, scored: Scored, context: Context, coarsening: Coarsening, bias: float
+        self, tree: TokenTree, scored: Scored, context: Context, coarsening: _Coarsening, bias: float
     ) -> None:
         self._tree = tree
         self._context = context

@@ -22,7 +22,7 @@ _LANES = 16
 
 @dataclass(frozen=True)
 class SimilarityGroups:
-    """Which tokens each group holds, and which groups hold each token. A `Coarsening`: groups are the labels.
+    """Which tokens each group holds, and which groups hold each token.
 
     Args:
         members: int64 [E], the tokens of the first group in order, then those of the second, ...
@@ -74,8 +74,16 @@ class SimilarityGroups:
     @property
     def sizes(self) -> Tensor:
         """int64 [M]."""
-        ends = torch.cat([self.starts[1:], self.starts.new_tensor([len(self.members)])])
-        return ends - self.starts
+        return self.runs[1].diff()
+
+    @property
+    def runs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Members and where each group begins, [M + 1]; owners and where each token's begin, [V + 1].
+
+        The last entry is where the last one ends.
+        """
+        end = self.starts.new_tensor([len(self.members)])
+        return self.members, torch.cat([self.starts, end]), self.owners, torch.cat([self.owner_starts, end])
 
     @property
     def mean_size(self) -> float:

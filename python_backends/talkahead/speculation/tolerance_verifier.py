@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.draws import trial_streams
 from talkahead.speculation.longest_path import accept_longest
@@ -24,6 +25,12 @@ class ToleranceVerifier:
         self._eos = eos
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        streams = trial_streams(context.keys, self._tolerance)
+        accepted = native_walk.longest(tree, scored, context, streams, top_k=0, eos_top_k=0, eos=self._eos)
+        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        """What `accept` does, on any device and in any precision."""
         positions = context.positions[:, None] + tree.shape.depth_row.to(scored.logits.device) + 1
         streams = trial_streams(context.keys, self._tolerance)
         draws = draw_several(scored.logits, context.settings, streams, positions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import accept_longest
 from talkahead.speculation.sampling import draw_several
@@ -26,6 +27,12 @@ class TopkVerifier:
         self._eos = eos
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        limits = {"top_k": self._top_k, "eos_top_k": self._eos_top_k, "eos": self._eos}
+        accepted = native_walk.longest(tree, scored, context, context.keys[:, None], **limits)
+        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        """What `accept` does, on any device and in any precision."""
         shape, tokens = tree.shape, tree.tokens[..., 0]
         positions = context.positions[:, None] + shape.depth_row.to(tokens.device) + 1
         draws = draw_several(scored.logits, context.settings, context.keys[:, None], positions)

@@ -18,6 +18,7 @@ from torch.nn import functional
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose, draw_keys, exponentials, uniforms
+from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import probabilities
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree
@@ -65,6 +66,8 @@ def walk(
     Args:
         groups: compare groups of tokens instead of tokens.
     """
+    if tree.shape.is_root_alone:
+        return accept_root(scored, context)
     accepted = native_walk.ratio(tree, scored, context, groups, bias)
     return walk_in_torch(tree, scored, context, groups, bias) if accepted is None else accepted
 

@@ -6,6 +6,7 @@ from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.draws import trial_streams
 from talkahead.speculation.longest_path import accept_longest
+from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw_several
 from talkahead.speculation.token_tree import TokenTree
 
@@ -25,6 +26,8 @@ class ToleranceVerifier:
         self._eos = eos
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        if tree.shape.is_root_alone:
+            return accept_root(scored, context)
         streams = trial_streams(context.keys, self._tolerance)
         accepted = native_walk.longest(tree, scored, context, streams, top_k=0, eos_top_k=0, eos=self._eos)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted

@@ -7,6 +7,7 @@ import torch
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import accept_longest
+from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw_several
 from talkahead.speculation.token_tree import TokenTree
 
@@ -27,6 +28,8 @@ class TopkVerifier:
         self._eos = eos
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        if tree.shape.is_root_alone:
+            return accept_root(scored, context)
         limits = {"top_k": self._top_k, "eos_top_k": self._eos_top_k, "eos": self._eos}
         accepted = native_walk.longest(tree, scored, context, context.keys[:, None], **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted

@@ -122,9 +122,7 @@ def test_a_batch_of_one_verifier_is_handed_over_whole(case: Case) -> None:
     assert spoken(case[0], mixed.accept(*case)) == spoken(case[0], VERIFIERS["tolerance"].accept(*case))
 
 
-def test_the_verifiers_differ(case: Case) -> None:
-    """Else the tests above would show nothing."""
-    if case[0].shape.is_root_alone:
-        pytest.skip("without a draft all verifiers draw the same")
+def test_the_verifiers_differ_where_there_is_a_draft(case: Case) -> None:
+    """Else the tests above would show nothing. Without one all of them decode plainly."""
     told = {name: str(spoken(case[0], verifier.accept(*case))) for name, verifier in VERIFIERS.items()}
-    assert len(set(told.values())) == len(told)
+    assert len(set(told.values())) == (1 if case[0].shape.is_root_alone else len(told))

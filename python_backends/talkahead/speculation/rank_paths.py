@@ -64,9 +64,7 @@ class RankTree:
         known: set[RankPath] = {()}
         for path in tree.paths:
             if path in known or path[:-1] not in known or min(path) < 0:
-                raise ValueError(
-                    f"no tree: path {list(path)} is there twice, precedes its parent or is below 0"
-                )
+                raise ValueError(f"no tree: {list(path)} is there twice, precedes its parent or is below 0")
             known.add(path)
         return tree
 

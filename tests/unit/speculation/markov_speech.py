@@ -178,7 +178,7 @@ def tokens_of(tree: TokenTree, accepted: Accepted) -> Tensor:
 
 def transitions(table: Tensor, kind: tuple[float, int, float]) -> Tensor:
     """Probabilities [V, V] of what follows each token."""
-    return probabilities(table[:, None], settings_of(len(table), kind))[:, 0]
+    return probabilities(table[:, None].double(), settings_of(len(table), kind))[:, 0]
 
 
 def joint(matrix: Tensor, first: int, count: int) -> Tensor:

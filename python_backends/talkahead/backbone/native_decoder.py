@@ -1,7 +1,8 @@
 """The Llama decoder that serves on CPUs: one C call per forward, over the same slots as `SlotDecoder`.
 
 A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
-(`native/decoder.c`). float32 throughout; weights that bfloat16 holds exactly are read as bfloat16.
+(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16, weights,
+keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay float32.
 
 Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
@@ -20,12 +21,13 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.panel_cache import PanelCache
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
-_BFLOAT16, _FLOAT32 = 0, 1
+_BFLOAT16, _FLOAT32, _PAIRED = 0, 1, 2
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -55,6 +57,7 @@ class _Model(Structure):
         ("intermediate", c_int64),
         ("num_slots", c_int64),
         ("num_positions", c_int64),
+        ("packing", c_int64),
         ("epsilon", c_double),
         ("layers", POINTER(_Layer)),
         ("final_norm", c_void_p),
@@ -94,6 +97,7 @@ class NativeDecoder(CachedDecoder):
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
+        precision: float32, or bfloat16 where `has_bfloat16()`.
     """
 
     def __init__(
@@ -104,8 +108,11 @@ class NativeDecoder(CachedDecoder):
         num_slots: int,
         max_positions: int,
         max_nodes: int = 1,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         _refuse_uneven(config)
+        if precision is torch.bfloat16 and not has_bfloat16():
+            raise NativeUnavailable("this CPU has no products of bfloat16 (avx512_bf16)")
         self._library = _bound(load_library(SOURCE))
         super().__init__(
             config,
@@ -114,6 +121,16 @@ class NativeDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32,
             device=torch.device("cpu"),
+        )
+        self._packing = 2 if precision is torch.bfloat16 else 1
+        self.cache: PanelCache = PanelCache(
+            config.num_hidden_layers,
+            num_slots,
+            config.num_key_value_heads,
+            max_positions + max_nodes,
+            words=config.head_dim // self._packing,
+            panel=self._library.talkahead_panel(),
+            compact=self._compact,
         )
         self._kept: list[Tensor] = []  # what C points at
         self._slots = torch.arange(num_slots)
@@ -138,7 +155,8 @@ class NativeDecoder(CachedDecoder):
             dim=config.head_dim,
             intermediate=config.intermediate_size,
             num_slots=self.num_slots,
-            num_positions=cache.num_positions,
+            num_positions=self.max_positions + self.max_nodes,
+            packing=self._packing,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._keep(state["model.norm.weight"]),
@@ -168,8 +186,12 @@ class NativeDecoder(CachedDecoder):
 
     def _pack(self, weight: Tensor) -> _Matrix:
         plain = _plain(weight)
+        narrow = plain.bfloat16().float()
         outputs, inputs = plain.shape
-        kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
+        if self._packing == 2:
+            plain, kind = narrow, _PAIRED
+        else:
+            kind = _BFLOAT16 if torch.equal(plain, narrow) else _FLOAT32
         panels = torch.empty(self._library.talkahead_packed_bytes(inputs, outputs, kind), dtype=torch.uint8)
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
@@ -179,7 +201,7 @@ class NativeDecoder(CachedDecoder):
         """Cosines and sines [positions, d / 2]."""
         dim = self.config.head_dim
         speeds = self.config.rope_theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-        angles = torch.outer(torch.arange(self.cache.num_positions, dtype=torch.float64), speeds)
+        angles = torch.outer(torch.arange(self.max_positions + self.max_nodes, dtype=torch.float64), speeds)
         return angles.cos(), angles.sin()
 
     # Forwards
@@ -214,6 +236,17 @@ class NativeDecoder(CachedDecoder):
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
+    def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
+        self._library.talkahead_compact(
+            byref(self._model),
+            len(slots),
+            slots.data_ptr(),
+            lengths.data_ptr(),
+            counts.data_ptr(),
+            paths.data_ptr(),
+            paths.shape[1],
+        )
+
     def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
         """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""
         hidden = torch.empty(wanted, self.hidden_size)
@@ -230,6 +263,11 @@ class NativeDecoder(CachedDecoder):
         if failed:
             raise IndexError("rows do not fit their slots")
         return logits, hidden
+
+
+def has_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16; raises NativeUnavailable where nothing can be compiled."""
+    return bool(load_library(SOURCE).talkahead_can_pair())
 
 
 def _refuse_uneven(config: LlamaShape) -> None:
@@ -260,6 +298,10 @@ def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
     library.talkahead_pack.restype = None
     library.talkahead_workspace_bytes.argtypes = [POINTER(_Model)]
     library.talkahead_workspace_bytes.restype = c_int64
+    library.talkahead_panel.argtypes = []
+    library.talkahead_panel.restype = c_int64
+    library.talkahead_compact.argtypes = [POINTER(_Model), c_int64, *(c_void_p,) * 4, c_int64]
+    library.talkahead_compact.restype = None
     library.talkahead_decode.argtypes = [
         POINTER(_Model),
         c_void_p,

@@ -20,6 +20,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from talkahead.backbone import arena
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.native_library import NativeUnavailable, load_library
@@ -133,6 +134,8 @@ class NativeDecoder(CachedDecoder):
             compact=self._compact,
         )
         self._kept: list[Tensor] = []  # what C points at
+        self._arena = arena.zeroed(64 << 20)
+        self._used = 0
         self._slots = torch.arange(num_slots)
         self._embeddings = _plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
@@ -192,7 +195,9 @@ class NativeDecoder(CachedDecoder):
             plain, kind = narrow, _PAIRED
         else:
             kind = _BFLOAT16 if torch.equal(plain, narrow) else _FLOAT32
-        panels = torch.empty(self._library.talkahead_packed_bytes(inputs, outputs, kind), dtype=torch.uint8)
+        size = self._library.talkahead_packed_bytes(inputs, outputs, kind)
+        panels = self._arena[self._used : self._used + size]
+        self._used += size
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
         return _Matrix(panels.data_ptr(), inputs, outputs, kind)

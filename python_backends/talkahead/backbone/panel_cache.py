@@ -6,10 +6,12 @@ Shapes: S slots in use, M nodes of a path, d head size.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import torch
 from torch import Tensor
 
+from talkahead.backbone import arena
 from talkahead.speculation.contracts import Accepted
 
 Compact = Callable[[Tensor, Tensor, Tensor, Tensor], None]
@@ -47,9 +49,8 @@ class PanelCache:
         self._panel = panel
         self._compact = compact
         self._slots = torch.arange(num_slots)
-        self._kv = torch.zeros(
-            (num_layers, num_slots, num_heads, 2, self._held(num_positions)), dtype=torch.int32
-        )
+        shape = (num_layers, num_slots, num_heads, 2, self._held(num_positions))
+        self._kv = arena.zeroed(4 * prod(shape)).view(torch.int32).view(shape)
 
     @property
     def address(self) -> int:

@@ -154,6 +154,7 @@ struct task {
     float *out;
     int64_t out_stride;
     enum mode mode;
+    const word *next; /* a panel of the same size that is wanted later: fetched meanwhile, into L2 */
 };
 
 INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) {
@@ -191,6 +192,8 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
     for (int64_t step = 0; step < steps; step++) {
         vec weights[VECTORS];
         read_weights(kind, vectors, panel + step * stride, weights);
+        for (int v = 0; v < (kind == BFLOAT16 ? vectors / 2 : vectors); v++)
+            __builtin_prefetch(task->next + step * stride + v * LANES, 0, 2);
 #pragma GCC unroll 6
         for (int row = 0; row < rows; row++)
 #pragma GCC unroll 4
@@ -267,12 +270,14 @@ static void product(const struct matrix *matrix, int64_t rows, const word *x, fl
     int64_t outputs = matrix->outputs, stride = stride_of(matrix->kind);
     int64_t steps = matrix->inputs / packing_of(matrix->kind);
     int kind = (int)matrix->kind;
-    struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode};
+    struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode, matrix->panels};
     for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * stride) {
         int64_t width = least(outputs - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
             size = next_rows(rows - row);
             task.x = x + row * steps, task.out = out + row * outputs + first;
+            /* One row waits for memory anyway, and is better served by the CPU's own guesses. */
+            task.next = rows > 1 ? task.panel + steps * stride : task.panel;
             if (width == PANEL)
                 multiply((int)size, VECTORS, kind, &task);
             else
@@ -334,26 +339,40 @@ INLINE int64_t key_at(const struct model *model, int64_t position) {
     return position / PANEL * (model->dim / model->packing * PANEL) + position % PANEL;
 }
 
-INLINE void put_half(word *to, int64_t side, word value) {
-    *to = side ? (*to & 0xffffu) | value << 16 : (*to & 0xffff0000u) | value;
-}
-
-/* Values [d / packing] in words, at a side of the words [d] that hold `packing` positions. */
-static void put_values(const struct model *model, const word *from, word *to, int64_t side) {
+/* Values [d / packing] in words, as one position of the words [d] that hold `packing` positions. */
+static void put_values(const struct model *model, const word *from, word *values, int64_t position) {
+    word *to = values + position / model->packing * model->dim;
     if (model->packing == 1)
         memcpy(to, from, (size_t)model->dim * sizeof *to);
+    else if (position % 2)
+        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffffu) | (word)((const half_word *)from)[i] << 16;
     else
-        for (int64_t i = 0; i < model->dim; i++) put_half(to + i, side, ((const half_word *)from)[i]);
+        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffff0000u) | ((const half_word *)from)[i];
 }
 
-/* Values of one position, as they lie in the cache, at a side of other words. */
-static void copy_values(const struct model *model, const word *values, int64_t position, word *to, int64_t side) {
-    const word *from = values + position / model->packing * model->dim;
-    int down = position % model->packing ? 16 : 0;
-    if (model->packing == 1)
-        memcpy(to, from, (size_t)model->dim * sizeof *to);
+/* Words [d] of the values of `packing` positions from anywhere in the cache; position -1 is zero. */
+static void join_values(const struct model *model, const word *values, int64_t first, int64_t second, word *to) {
+    int64_t dim = model->dim;
+    const word *low = values + first / model->packing * dim, *high = values + second / 2 * dim;
+    if (model->packing == 1) {
+        memcpy(to, low, (size_t)dim * sizeof *to);
+        return;
+    }
+    int down = first % 2 ? 16 : 0, up = second % 2 ? 0 : 16;
+    word kept = second < 0 ? 0 : 0xffff0000u;
+    for (int64_t i = 0; i < dim; i += LANES) {
+        uvec left = *(const loose_uvec *)(low + i) >> down & 0xffffu, right = *(const loose_uvec *)(high + i) << up;
+        *(loose_uvec *)(to + i) = left | (right & kept);
+    }
+}
+
+static void move_values(const struct model *model, word *values, int64_t from, int64_t to) {
+    int64_t dim = model->dim, packing = model->packing;
+    word *target = values + to / packing * dim;
+    if (packing == 2 && to % 2)
+        join_values(model, values, to - 1, from, target);
     else
-        for (int64_t i = 0; i < model->dim; i++) put_half(to + i, side, from[i] >> down & 0xffffu);
+        join_values(model, values, from, -1, target);
 }
 
 static void put_key(const struct model *model, const word *key, word *keys, int64_t position) {
@@ -367,7 +386,7 @@ static void put_key(const struct model *model, const word *key, word *keys, int6
  */
 void talkahead_compact(const struct model *model, int64_t num_slots, const int64_t *slots, const int64_t *lengths,
                        const int64_t *counts, const int64_t *paths, int64_t steps) {
-    int64_t words = model->dim / model->packing, packing = model->packing;
+    int64_t words = model->dim / model->packing;
     for (int64_t layer = 0; layer < model->num_layers; layer++)
         for (int64_t head = 0; head < num_slots * model->kv_heads; head++) {
             int64_t i = head / model->kv_heads;
@@ -377,7 +396,7 @@ void talkahead_compact(const struct model *model, int64_t num_slots, const int64
                 if (from == to) continue;
                 for (int64_t w = 0; w < words; w++)
                     keys[key_at(model, to) + w * PANEL] = keys[key_at(model, from) + w * PANEL];
-                copy_values(model, values, from, values + to / packing * model->dim, to % packing);
+                move_values(model, values, from, to);
             }
         }
 }
@@ -421,17 +440,19 @@ INLINE int64_t scores_of(const struct model *model) { return blocks_of(PANEL, mo
 /* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
 static void score_keys(const struct model *model, const struct block *block, int64_t end, float *scores) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE};
-    for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL)
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE, block->keys};
+    for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
+        task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
         multiply((int)block->count, (int)least(VECTORS, blocks_of(LANES, end - first)),
                  model->packing == 2 ? PAIRED : FLOAT32, &task);
+    }
 }
 
 /* out [count, d] = or += the sums of values [steps, d] times the words of scores. */
 static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
                        const float *scores, float *out, enum mode mode) {
     int64_t dim = model->dim;
-    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
+    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode, values + stretch_of(model)};
     for (int64_t at = 0; at < dim; at += PANEL, task.panel += PANEL, task.out += PANEL)
         multiply((int)count, (int)least(VECTORS, (dim - at) / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
 }
@@ -460,8 +481,9 @@ static void attend_tree(const struct model *model, const struct block *block, st
     mix_values(model, block->count, values, shared, space->scores, mixed, WRITE);
     for (int64_t query = 0; query < block->count; query++) {
         int64_t count = list_seen(row_behind(block, query), block->parents, shared * packing, space->seen);
-        for (int64_t j = 0; j < count; j++)
-            copy_values(model, values, space->seen[j], space->tail + j / packing * dim, j % packing);
+        for (int64_t j = 0; j < count; j += packing)
+            join_values(model, values, space->seen[j], j + 1 < count ? space->seen[j + 1] : -1,
+                        space->tail + j / packing * dim);
         mix_values(model, 1, space->tail, blocks_of(packing, count),
                    space->scores + query * scores_of(model) + shared, mixed + query * dim, CONTINUE);
     }
@@ -526,28 +548,34 @@ static void rotate(const float *from, float *to, const float *cosines, const flo
     }
 }
 
-/* Rotates a row's queries into words [K, rows, G, d / packing], and its keys on their way into the cache. */
-static void place_row(const struct model *model, int64_t layer, int64_t rows, int64_t index, struct workspace *space) {
-    const struct row *row = space->rows + index;
-    int64_t dim = model->dim, half = dim / 2, kv_heads = model->kv_heads, group = model->heads / kv_heads;
-    int64_t packing = model->packing, words = dim / packing, position = row->past + row->node;
-    const float *queries = space->qkv + index * (model->heads + 2 * kv_heads) * dim;
-    const float *keys = queries + model->heads * dim, *values = keys + kv_heads * dim;
+/* Rotates a row's queries of one KV head into words [G, d / packing], and its key on its way into the cache. */
+static void place(const struct model *model, const struct row *row, int64_t kv, const float *qkv, word *keys,
+                  word *queries, struct workspace *space) {
+    int64_t dim = model->dim, half = dim / 2, group = model->heads / model->kv_heads, packing = model->packing;
+    int64_t position = row->past + row->node;
     const float *cosines = model->cosines + (row->past + row->depth) * half;
     const float *sines = model->sines + (row->past + row->depth) * half;
     float scale = (float)(1.0 / sqrt((double)dim)), *turned = space->turned;
-    for (int64_t kv = 0; kv < kv_heads; kv++, keys += dim, values += dim) {
-        word *to = cached(model, layer, row->slot, kv);
-        for (int64_t g = 0; g < group; g++, queries += dim) {
-            rotate(queries, turned, cosines, sines, half, scale);
-            narrow(packing, turned, dim, space->queries + ((kv * rows + index) * group + g) * words);
-        }
-        rotate(keys, turned, cosines, sines, half, 1.0f);
-        narrow(packing, turned, dim, space->key);
-        put_key(model, space->key, to, position);
-        narrow(packing, values, dim, space->key);
-        put_values(model, space->key, to + stretch_of(model) + position / packing * dim, position % packing);
+    for (int64_t head = 0; head < group; head++) {
+        rotate(qkv + (kv * group + head) * dim, turned, cosines, sines, half, scale);
+        narrow(packing, turned, dim, queries + head * (dim / packing));
     }
+    rotate(qkv + (model->heads + kv) * dim, turned, cosines, sines, half, 1.0f);
+    narrow(packing, turned, dim, space->key);
+    put_key(model, space->key, keys, position);
+    narrow(packing, qkv + (model->heads + model->kv_heads + kv) * dim, dim, space->key);
+    put_values(model, space->key, keys + stretch_of(model), position);
+}
+
+/* Queries [K, rows, G, d / packing] and the cache from qkv [rows, (H + 2 K) d]; head by head, so that rows of one
+ * slot find its panel in the nearest cache. */
+static void place_rows(const struct model *model, int64_t layer, int64_t rows, struct workspace *space) {
+    int64_t width = (model->heads + 2 * model->kv_heads) * model->dim;
+    word *queries = space->queries;
+    for (int64_t kv = 0; kv < model->kv_heads; kv++)
+        for (int64_t r = 0; r < rows; r++, queries += model->heads / model->kv_heads * model->dim / model->packing)
+            place(model, space->rows + r, kv, space->qkv + r * width, cached(model, layer, space->rows[r].slot, kv),
+                  queries, space);
 }
 
 /* Layers */
@@ -584,7 +612,7 @@ static void run_layer(const struct model *model, int64_t index, const struct bur
     const struct layer *layer = &model->layers[index];
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
     product(&layer->qkv, rows, space->normed, space->qkv, WRITE);
-    for (int64_t r = 0; r < rows; r++) place_row(model, index, rows, r, space);
+    place_rows(model, index, rows, space);
     attend_rows(model, index, bursts, rows, space, space->normed);
     product(&layer->out, rows, space->normed, space->x, ADD);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);

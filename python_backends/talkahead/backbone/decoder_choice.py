@@ -1,4 +1,4 @@
-"""Which decoder runs a talker's weights: native on CPUs that can compile it, torch everywhere else."""
+"""Which decoder runs a talker's weights, and in which precision: native on CPUs that can compile it, else torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
-from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_decoder import NativeDecoder, has_bfloat16
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import TalkaheadError
 from talkahead.native_library import NativeUnavailable
@@ -24,6 +24,17 @@ class DecoderChoice(StrEnum):
     AUTO = "auto"
     TORCH = "torch"
     NATIVE = "native"
+
+
+class Precision(StrEnum):
+    """What products are computed in; `bfloat16` becomes float32 on a CPU that does not multiply it."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self is Precision.BFLOAT16 else torch.float32
 
 
 def load_decoder(
@@ -42,13 +53,20 @@ def load_decoder(
     Raises:
         TalkaheadError: the native decoder was insisted on and cannot run.
     """
-    served = torch.device(device).type == "cpu" and dtype is torch.float32
-    if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and served):
+    can_serve = torch.device(device).type == "cpu" and dtype in (torch.float32, torch.bfloat16)
+    if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and can_serve):
         try:
-            if not served:
-                raise NativeUnavailable(f"it computes in float32 on a CPU, not in {dtype} on {device}")
+            if not can_serve:
+                raise NativeUnavailable(
+                    f"it computes in float32 or bfloat16 on a CPU, not in {dtype} on {device}"
+                )
             return NativeDecoder(
-                config, state, num_slots=num_slots, max_positions=max_positions, max_nodes=max_nodes
+                config,
+                state,
+                num_slots=num_slots,
+                max_positions=max_positions,
+                max_nodes=max_nodes,
+                precision=_native_precision(dtype),
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:
@@ -63,3 +81,10 @@ def load_decoder(
         dtype=dtype,
         device=device,
     )
+
+
+def _native_precision(dtype: torch.dtype) -> torch.dtype:
+    if dtype is torch.bfloat16 and not has_bfloat16():
+        _LOG.warning("the talker decodes in float32: this CPU does not multiply bfloat16 (avx512_bf16)")
+        return torch.float32
+    return dtype

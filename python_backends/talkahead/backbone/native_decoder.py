@@ -20,7 +20,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.backbone import arena
+from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.native_library import NativeUnavailable, load_library
@@ -113,8 +113,8 @@ class NativeDecoder(CachedDecoder):
     ) -> None:
         _refuse_uneven(config)
         if precision is torch.bfloat16 and not has_bfloat16():
-            raise NativeUnavailable("this CPU has no products of bfloat16 (avx512_bf16)")
-        self._library = _bound(load_library(SOURCE))
+            raise NativeUnavailable("this CPU does not multiply bfloat16 (avx512_bf16)")
+        self._library = _library()
         super().__init__(
             config,
             num_slots=num_slots,
@@ -134,13 +134,12 @@ class NativeDecoder(CachedDecoder):
             compact=self._compact,
         )
         self._kept: list[Tensor] = []  # what C points at
-        self._arena = arena.zeroed(64 << 20)
-        self._used = 0
+        self._arena = Arena()  # of weights, in the order of their use
         self._slots = torch.arange(num_slots)
         self._embeddings = _plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
-        self._workspace = torch.empty(
-            self._library.talkahead_workspace_bytes(byref(self._model)), dtype=torch.uint8
+        self._workspace = Arena().take(
+            self._library.talkahead_workspace_bytes(byref(self._model))
         )
 
     # Weights
@@ -195,9 +194,7 @@ class NativeDecoder(CachedDecoder):
             plain, kind = narrow, _PAIRED
         else:
             kind = _BFLOAT16 if torch.equal(plain, narrow) else _FLOAT32
-        size = self._library.talkahead_packed_bytes(inputs, outputs, kind)
-        panels = self._arena[self._used : self._used + size]
-        self._used += size
+        panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
         return _Matrix(panels.data_ptr(), inputs, outputs, kind)
@@ -272,7 +269,7 @@ class NativeDecoder(CachedDecoder):
 
 def has_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16; raises NativeUnavailable where nothing can be compiled."""
-    return bool(load_library(SOURCE).talkahead_can_pair())
+    return bool(_library().talkahead_can_pair())
 
 
 def _refuse_uneven(config: LlamaShape) -> None:
@@ -295,8 +292,11 @@ def _parents(shape: TreeShape) -> Tensor:
     return torch.tensor(shape.parents, dtype=torch.int32)
 
 
-def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Tells ctypes the signatures."""
+def _library() -> ctypes.CDLL:
+    """Compiled on first use; knows its signatures."""
+    library = load_library(SOURCE)
+    library.talkahead_can_pair.argtypes = []
+    library.talkahead_can_pair.restype = c_int
     library.talkahead_packed_bytes.argtypes = [c_int64, c_int64, c_int64]
     library.talkahead_packed_bytes.restype = c_int64
     library.talkahead_pack.argtypes = [c_void_p, c_int64, c_int64, c_int64, c_void_p]

@@ -11,7 +11,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from talkahead.backbone import arena
+from talkahead.backbone.arena import Arena
 from talkahead.speculation.contracts import Accepted
 
 Compact = Callable[[Tensor, Tensor, Tensor, Tensor], None]
@@ -50,7 +50,7 @@ class PanelCache:
         self._compact = compact
         self._slots = torch.arange(num_slots)
         shape = (num_layers, num_slots, num_heads, 2, self._held(num_positions))
-        self._kv = arena.zeroed(4 * prod(shape)).view(torch.int32).view(shape)
+        self._kv = Arena().take(4 * prod(shape)).view(torch.int32).view(shape)
 
     @property
     def address(self) -> int:

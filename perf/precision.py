@@ -1,8 +1,8 @@
 """`python -m perf.precision`: what bfloat16 products change in what the shipped talker says.
 
-The talker speaks every text in float32. The same frames are scored again in bfloat16 (teacher forcing) for the
-errors of logits, the most likely frames that change, and the draws that change though their noise is the same.
-Then bfloat16 speaks alone, for the share of utterances that part from float32's and where.
+The talker speaks every text in float32. The same frames are scored again in bfloat16 (teacher forcing) for
+the errors of logits, the most likely frames that change, and the draws that change though their noise is the
+same. Then bfloat16 speaks alone, for the share of utterances that part from float32's and where.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def compare(
 ) -> Utterance:
     """Float32 speaks, bfloat16 follows; then bfloat16 alone."""
     leader, follower = (_Speaker(decoder, prompt, temperature, text) for decoder in (wide, narrow))
-    spoken, ours, theirs = [], [], []
+    spoken: list[int] = []
+    ours, theirs = [], []
     changed_draws = 0
     while len(spoken) < limit and wide.eos not in spoken[-1:]:
         ours.append(leader.logits)
@@ -140,7 +141,7 @@ def summary(temperature: float, utterances: Sequence[Utterance]) -> dict[str, st
     frames = sum(each.frames for each in utterances)
 
     def mean(name: str) -> float:
-        return sum(getattr(each, name) * each.frames for each in utterances) / frames
+        return float(sum(getattr(each, name) * each.frames for each in utterances) / frames)
 
     def share(name: str) -> str:
         return f"{100 * sum(getattr(each, name) for each in utterances) / frames:.2f} %"

@@ -1,4 +1,4 @@
-"""Memory in large pages: a step reads all weights and keys once, which in small pages costs a look-up every 4 KB."""
+"""Memory in large pages: a step reads all weights and keys once, with a look-up for each small page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The Llama decoder that serves on CPUs: one C call per forward, over the same slots as `SlotDecoder`.
 
 A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
-(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16, weights,
-keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay float32.
+(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16,
+weights, keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay
+float32.
 
 Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
@@ -138,9 +139,7 @@ class NativeDecoder(CachedDecoder):
         self._slots = torch.arange(num_slots)
         self._embeddings = _plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
-        self._workspace = Arena().take(
-            self._library.talkahead_workspace_bytes(byref(self._model))
-        )
+        self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
     # Weights
 

@@ -1,4 +1,4 @@
-"""Keys and values of all slots as the native decoder reads them: vectors run across positions, not along a key.
+"""Keys and values of all slots as the native decoder reads them: vectors run across positions of a key.
 
 Shapes: S slots in use, M nodes of a path, d head size.
 """
@@ -15,7 +15,7 @@ from talkahead.backbone.arena import Arena
 from talkahead.speculation.contracts import Accepted
 
 Compact = Callable[[Tensor, Tensor, Tensor, Tensor], None]
-"""Moves nodes within slots [S], of lengths [S] and counts [S], along paths [S, M]; all int64 and contiguous."""
+"""Moves nodes within slots [S], of lengths [S] and counts [S], along paths [S, M]; int64, contiguous."""
 
 
 class PanelCache:

@@ -160,9 +160,9 @@ def test_a_row_is_bitwise_the_same_in_any_company_slot_and_padding(served: Nativ
 def test_a_node_is_bitwise_the_step_it_stands_for(
     config: LlamaConfig, nodes: int, precision: torch.dtype
 ) -> None:
-    """Random trees of a batch, on pasts of even and odd lengths around whole panels, in more rows than a chunk.
+    """Random trees of a batch, on even and odd pasts around whole panels, in more rows than a chunk.
 
-    Each node equals the plain steps along its path, alone in its slot; so does what a kept path leaves behind.
+    Each node equals the plain steps along its path, alone in a slot; so does what a kept path leaves behind.
     """
     random.seed(nodes)
     decoder = make_native(config, make_state(config), precision)

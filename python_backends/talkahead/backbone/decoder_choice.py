@@ -1,4 +1,4 @@
-"""Which decoder runs a talker's weights, and how precisely: native on CPUs that can compile it, else torch."""
+"""Which decoder runs a talker's weights, and how precisely: native where it compiles, else torch."""
 
 from __future__ import annotations
 

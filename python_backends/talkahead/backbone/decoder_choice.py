@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
-from talkahead.backbone.native_decoder import NativeDecoder, has_bfloat16
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import TalkaheadError
 from talkahead.native_library import NativeUnavailable
@@ -27,14 +27,19 @@ class DecoderChoice(StrEnum):
 
 
 class Precision(StrEnum):
-    """What products are computed in; `bfloat16` becomes float32 on a CPU that does not multiply it."""
+    """What products are computed in; float32 on a CPU that does not multiply the others."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
+    INT8 = "int8"
 
     @property
     def dtype(self) -> torch.dtype:
-        return torch.bfloat16 if self is Precision.BFLOAT16 else torch.float32
+        dtype: torch.dtype = getattr(torch, self)
+        return dtype
+
+
+_NATIVE = tuple(precision.dtype for precision in Precision)
 
 
 def load_decoder(
@@ -50,15 +55,17 @@ def load_decoder(
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
+    int8 is the native decoder's; torch narrows to bfloat16 instead.
+
     Raises:
         TalkaheadError: the native decoder was insisted on and cannot run.
     """
-    can_serve = torch.device(device).type == "cpu" and dtype in (torch.float32, torch.bfloat16)
+    can_serve = torch.device(device).type == "cpu" and dtype in _NATIVE
     if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and can_serve):
         try:
             if not can_serve:
                 raise NativeUnavailable(
-                    f"it computes in float32 or bfloat16 on a CPU, not in {dtype} on {device}"
+                    f"it computes in {', '.join(Precision)} on a CPU, not in {dtype} on {device}"
                 )
             return NativeDecoder(
                 config,
@@ -78,13 +85,13 @@ def load_decoder(
         num_slots=num_slots,
         max_positions=max_positions,
         max_nodes=max_nodes,
-        dtype=dtype,
+        dtype=torch.bfloat16 if dtype is torch.int8 else dtype,
         device=device,
     )
 
 
 def _native_precision(dtype: torch.dtype) -> torch.dtype:
-    if dtype is torch.bfloat16 and not has_bfloat16():
-        _LOG.warning("the talker decodes in float32: this CPU does not multiply bfloat16 (avx512_bf16)")
-        return torch.float32
-    return dtype
+    if can_multiply(dtype):
+        return dtype
+    _LOG.warning("the talker decodes in float32: this CPU does not multiply %s (avx512)", name_of(dtype))
+    return torch.float32

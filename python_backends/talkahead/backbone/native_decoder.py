@@ -3,7 +3,8 @@
 A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
 (`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16,
 weights, keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay
-float32.
+float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
+for each output and for each row.
 
 Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
@@ -29,13 +30,22 @@ from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
-_BFLOAT16, _FLOAT32, _PAIRED = 0, 1, 2
+_BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
+_ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+"""What `talkahead_abilities` must be at least."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
 
 class _Matrix(Structure):
-    _fields_ = (("panels", c_void_p), ("inputs", c_int64), ("outputs", c_int64), ("kind", c_int64))
+    _fields_ = (
+        ("panels", c_void_p),
+        ("inputs", c_int64),
+        ("outputs", c_int64),
+        ("kind", c_int64),
+        ("scales", c_void_p),
+        ("offsets", c_void_p),
+    )
 
 
 class _Layer(Structure):
@@ -60,6 +70,7 @@ class _Model(Structure):
         ("num_slots", c_int64),
         ("num_positions", c_int64),
         ("packing", c_int64),
+        ("entering", c_int64),
         ("epsilon", c_double),
         ("layers", POINTER(_Layer)),
         ("final_norm", c_void_p),
@@ -99,7 +110,7 @@ class NativeDecoder(CachedDecoder):
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
-        precision: float32, or bfloat16 where `has_bfloat16()`.
+        precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
     """
 
     def __init__(
@@ -113,8 +124,8 @@ class NativeDecoder(CachedDecoder):
         precision: torch.dtype = torch.float32,
     ) -> None:
         _refuse_uneven(config)
-        if precision is torch.bfloat16 and not has_bfloat16():
-            raise NativeUnavailable("this CPU does not multiply bfloat16 (avx512_bf16)")
+        if not can_multiply(precision):
+            raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
         self._library = _library()
         super().__init__(
             config,
@@ -124,7 +135,8 @@ class NativeDecoder(CachedDecoder):
             dtype=torch.float32,
             device=torch.device("cpu"),
         )
-        self._packing = 2 if precision is torch.bfloat16 else 1
+        self._precision = precision
+        self._packing = 1 if precision is torch.float32 else 2
         self.cache: PanelCache = PanelCache(
             config.num_hidden_layers,
             num_slots,
@@ -158,6 +170,7 @@ class NativeDecoder(CachedDecoder):
             num_slots=self.num_slots,
             num_positions=self.max_positions + self.max_nodes,
             packing=self._packing,
+            entering=2 if self._precision is torch.bfloat16 else 1,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._keep(state["model.norm.weight"]),
@@ -187,16 +200,26 @@ class NativeDecoder(CachedDecoder):
 
     def _pack(self, weight: Tensor) -> _Matrix:
         plain = _plain(weight)
-        narrow = plain.bfloat16().float()
         outputs, inputs = plain.shape
-        if self._packing == 2:
-            plain, kind = narrow, _PAIRED
+        scales = offsets = None
+        if self._precision is torch.int8:
+            steps = plain.abs().amax(1).clamp_min(1e-30) / 127
+            plain, kind = (plain / steps[:, None]).round(), _BYTES
+            scales, offsets = self._padded(steps), self._padded((128 * plain.sum(1)).to(torch.int32))
+        elif self._precision is torch.bfloat16:
+            plain, kind = plain.bfloat16().float(), _PAIRED
         else:
-            kind = _BFLOAT16 if torch.equal(plain, narrow) else _FLOAT32
+            kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
         panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
-        return _Matrix(panels.data_ptr(), inputs, outputs, kind)
+        return _Matrix(panels.data_ptr(), inputs, outputs, kind, scales, offsets)
+
+    def _padded(self, column: Tensor) -> int:
+        """[outputs], zero up to a whole panel."""
+        panel = self._library.talkahead_panel()
+        self._kept.append(torch.nn.functional.pad(column, (0, -len(column) % panel)))
+        return self._kept[-1].data_ptr()
 
     def _rotations(self) -> tuple[Tensor, Tensor]:
         """Cosines and sines [positions, d / 2]."""
@@ -266,9 +289,13 @@ class NativeDecoder(CachedDecoder):
         return logits, hidden
 
 
-def has_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16; raises NativeUnavailable where nothing can be compiled."""
-    return bool(_library().talkahead_can_pair())
+def can_multiply(precision: torch.dtype) -> bool:
+    """Whether this CPU does; raises NativeUnavailable where nothing can be compiled."""
+    return precision in _ABILITIES and int(_library().talkahead_abilities()) >= _ABILITIES[precision]
+
+
+def name_of(precision: torch.dtype) -> str:
+    return str(precision).removeprefix("torch.")
 
 
 def _refuse_uneven(config: LlamaShape) -> None:
@@ -294,8 +321,8 @@ def _parents(shape: TreeShape) -> Tensor:
 def _library() -> ctypes.CDLL:
     """Compiled on first use; knows its signatures."""
     library = load_library(SOURCE)
-    library.talkahead_can_pair.argtypes = []
-    library.talkahead_can_pair.restype = c_int
+    library.talkahead_abilities.argtypes = []
+    library.talkahead_abilities.restype = c_int
     library.talkahead_packed_bytes.argtypes = [c_int64, c_int64, c_int64]
     library.talkahead_packed_bytes.restype = c_int64
     library.talkahead_pack.argtypes = [c_void_p, c_int64, c_int64, c_int64, c_void_p]

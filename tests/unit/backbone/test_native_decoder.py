@@ -18,7 +18,7 @@ from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.native_decoder import NativeDecoder, has_bfloat16
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -29,12 +29,10 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
 
-NEAR = 2e-5
-"""Largest error of a logit, as a share of the logits' spread."""
-NEARISH = 0.1
-"""The same in bfloat16; a position left out of a short past errs by a multiple of it."""
+NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
+"""Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
@@ -72,8 +70,8 @@ def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype
 @pytest.fixture(params=PRECISIONS.values(), ids=PRECISIONS.keys())
 def precision(request: pytest.FixtureRequest) -> torch.dtype:
     chosen: torch.dtype = request.param
-    if chosen is torch.bfloat16 and not has_bfloat16():
-        pytest.skip("this CPU does not multiply bfloat16")
+    if not can_multiply(chosen):
+        pytest.skip(f"this CPU does not multiply {chosen}")
     return chosen
 
 
@@ -123,7 +121,7 @@ def test_logits_are_near_those_of_double_precision(
 ) -> None:
     """Prompts longer than a chunk, then trees of all shapes, random paths kept, and plain steps between."""
     random.seed(5)
-    near = NEAR if precision is torch.float32 else NEARISH
+    near = NEAR[precision]
     state = make_state(config, is_narrow)
     native, exact = make_native(config, state, precision), make_torch(config, state, torch.float64)
     slots, rows = [3, 4, 5], slice(3, 6)
@@ -297,7 +295,7 @@ def test_each_choice_gives_its_decoder() -> None:
     assert isinstance(choose(DecoderChoice.TORCH, SMALL), SlotDecoder)
     assert isinstance(choose(DecoderChoice.AUTO, SMALL, torch.float64), SlotDecoder)
     assert isinstance(choose(DecoderChoice.TORCH, SMALL, torch.bfloat16), SlotDecoder)
-    with pytest.raises(TalkaheadError, match=r"float32 or bfloat16 on a CPU, not in torch\.float64"):
+    with pytest.raises(TalkaheadError, match=r"float32, bfloat16, int8 on a CPU, not in torch\.float64"):
         choose(DecoderChoice.NATIVE, SMALL, torch.float64)
 
 
@@ -309,24 +307,33 @@ def test_each_precision_is_its_own(precision: torch.dtype) -> None:
     chosen = choose(DecoderChoice.AUTO, SMALL, precision)
     expected = make_native(SMALL, make_state(SMALL), precision)
     assert torch.equal(scored_alone(chosen), scored_alone(expected))
-    others = [other for other in PRECISIONS.values() if other is not precision]
-    assert has_bfloat16() is False or not torch.equal(
-        scored_alone(chosen), scored_alone(choose(DecoderChoice.AUTO, SMALL, others[0]))
-    )
+    for other in PRECISIONS.values():
+        if other is not precision and can_multiply(other):
+            different = scored_alone(choose(DecoderChoice.AUTO, SMALL, other))
+            assert not torch.equal(scored_alone(expected), different)
 
 
-def test_a_cpu_without_bfloat16_keeps_float32_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_int8_is_bfloat16_in_torch() -> None:
+    expected = make_torch(SMALL, make_state(SMALL), torch.bfloat16)
+    chosen = choose(DecoderChoice.TORCH, SMALL, torch.int8)
+    assert torch.equal(scored_alone(chosen), scored_alone(expected))
+
+
+@pytest.mark.parametrize("wanted", [torch.bfloat16, torch.int8])
+def test_a_cpu_without_a_precision_keeps_float32_and_says_so(
+    wanted: torch.dtype, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for module in ("native_decoder", "decoder_choice"):
-        monkeypatch.setattr(f"talkahead.backbone.{module}.has_bfloat16", lambda: False)
+        monkeypatch.setattr(
+            f"talkahead.backbone.{module}.can_multiply", lambda precision: precision is torch.float32
+        )
     with caplog.at_level(logging.WARNING):
-        chosen = choose(DecoderChoice.AUTO, SMALL, torch.bfloat16)
+        chosen = choose(DecoderChoice.AUTO, SMALL, wanted)
     (line,) = caplog.messages
     assert "decodes in float32" in line
     assert torch.equal(scored_alone(chosen), scored_alone(choose(DecoderChoice.NATIVE, SMALL)))
-    with pytest.raises(native_library.NativeUnavailable, match="does not multiply bfloat16"):
-        make_native(SMALL, make_state(SMALL), torch.bfloat16)
+    with pytest.raises(native_library.NativeUnavailable, match="does not multiply"):
+        make_native(SMALL, make_state(SMALL), wanted)
 
 
 def test_without_a_compiler_torch_serves_and_says_so(

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__AVX512VNNI__)
 #include <immintrin.h>
 #endif
 
@@ -39,17 +39,22 @@ typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t loose_uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint8_t loose_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef uint32_t __attribute__((may_alias)) word;
 typedef uint16_t __attribute__((may_alias)) half_word;
 
-/* How weights lie: as bfloat16 to be widened, as float32, or as bfloat16 in pairs of neighbouring inputs. */
-enum kind { BFLOAT16, FLOAT32, PAIRED };
+/* How weights lie: as bfloat16 to be widened, as float32, as bfloat16 in pairs of neighbouring inputs, or as bytes
+ * in fours of them. */
+enum kind { BFLOAT16, FLOAT32, PAIRED, BYTES };
 
 /* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
 struct matrix {
     const word *panels;
     int64_t inputs, outputs, kind;
+    const float *scales;    /* of bytes: [outputs], in whole panels */
+    const int32_t *offsets; /* of bytes: 128 times the sum of each output's weights */
 };
 
 struct layer {
@@ -61,7 +66,8 @@ struct layer {
  * panel [d / packing, PANEL]; values are [positions / packing, d]. Positions fill whole panels. */
 struct model {
     int64_t num_layers, hidden, heads, kv_heads, dim, intermediate, num_slots, num_positions;
-    int64_t packing; /* values in a word of activations and KV: 1, or 2 where they are bfloat16 */
+    int64_t packing;  /* values in a word of queries and KV: 1, or 2 where they are bfloat16 */
+    int64_t entering; /* the same of what enters matrices; bytes are made of floats where they are needed */
     double epsilon;
     const struct layer *layers;
     const float *final_norm; /* [D] */
@@ -83,8 +89,8 @@ struct row {
 };
 
 struct workspace {
-    float *x, *qkv, *gate_up, *scores, *mixed, *turned;
-    word *normed, *queries, *key, *tail;
+    float *x, *qkv, *gate_up, *scores, *mixed, *turned, *row_scales;
+    word *normed, *queries, *key, *tail, *bytes;
     int64_t *seen;
     struct row *rows;
 };
@@ -154,6 +160,8 @@ struct task {
     float *out;
     int64_t out_stride;
     enum mode mode;
+    const float *scales, *row_scales; /* of bytes: [outputs], [rows] */
+    const int32_t *offsets;
     const word *next; /* a panel of the same size that is wanted later: fetched meanwhile, into L2 */
 };
 
@@ -173,6 +181,13 @@ INLINE vec add_product(int kind, vec sum, word x, vec weights) {
 #if defined(__AVX512BF16__)
     if (kind == PAIRED)
         return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
+#endif
+#if defined(__AVX512VNNI__)
+    if (kind == BYTES) { /* gcc 12 copies the sums of its own intrinsic to and fro */
+        __m512i values = _mm512_set1_epi32((int)x);
+        __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(values), "v"(weights));
+        return sum;
+    }
 #endif
     float value;
     memcpy(&value, &x, sizeof value);
@@ -205,6 +220,10 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             float *to = task->out + row * task->out_stride + v * LANES;
+            if (kind == BYTES) {
+                ivec whole = (ivec)sums[row][v] - *(const loose_ivec *)(task->offsets + v * LANES);
+                sums[row][v] = __builtin_convertvector(whole, vec) * (load(task->scales + v * LANES) * task->row_scales[row]);
+            }
             store(to, task->mode == ADD ? load(to) + sums[row][v] : sums[row][v]);
         }
 }
@@ -236,12 +255,14 @@ static __attribute__((noinline)) void multiply(int rows, int vectors, int kind, 
         multiply_kind(rows, vectors, PAIRED, task);
     else if (kind == FLOAT32)
         multiply_kind(rows, vectors, FLOAT32, task);
+    else if (kind == BYTES)
+        multiply_rows(rows, VECTORS, BYTES, task);
     else
         multiply_rows(rows, VECTORS, BFLOAT16, task);
 }
 
 /* Values in a word of activations. */
-INLINE int64_t packing_of(int64_t kind) { return kind == PAIRED ? 2 : 1; }
+INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }
 
 /* Words between one step of a panel and the next. */
 INLINE int64_t stride_of(int64_t kind) { return kind == BFLOAT16 ? PANEL / 2 : PANEL; }
@@ -265,17 +286,42 @@ static void multiply_edge(int rows, int64_t width, int kind, struct task task) {
         memcpy(out + row * out_stride, sums + row * PANEL, (size_t)width * sizeof *out);
 }
 
-/* out [rows, outputs] = W x, or out += W x, for x [rows, inputs] in words. */
-static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode) {
+/* x [count] as whole numbers from 1 to 255, where 128 is zero; returns what a step between them is worth. */
+static float narrow_to_bytes(const float *x, int64_t count, word *to) {
+    vec largest = {0};
+    for (int64_t i = 0; i < count; i += LANES) largest = larger(larger(load(x + i), -load(x + i)), largest);
+    float lanes[LANES], best = 1e-30f;
+    store(lanes, largest);
+    for (int i = 0; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    const float rounder = 12582912.0f + 128.0f; /* as in the exponential: whole numbers in the low bits */
+    for (int64_t i = 0; i < count; i += LANES) {
+        ivec whole = (ivec)(load(x + i) * (127.0f / best) + rounder) & 0xff;
+        *(loose_bytes *)((uint8_t *)to + i) = __builtin_convertvector(whole, loose_bytes);
+    }
+    return best / 127.0f;
+}
+
+/* out [rows, outputs] = W x, or out += W x, for x [rows, inputs] in words; in floats where W is bytes. */
+static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                    struct workspace *space) {
     int64_t outputs = matrix->outputs, stride = stride_of(matrix->kind);
     int64_t steps = matrix->inputs / packing_of(matrix->kind);
     int kind = (int)matrix->kind;
-    struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode, matrix->panels};
+    struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode};
+    if (kind == BYTES) {
+        for (int64_t row = 0; row < rows; row++)
+            space->row_scales[row] =
+                narrow_to_bytes((const float *)x + row * matrix->inputs, matrix->inputs, space->bytes + row * steps);
+        x = space->bytes;
+    }
     for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * stride) {
         int64_t width = least(outputs - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
             size = next_rows(rows - row);
             task.x = x + row * steps, task.out = out + row * outputs + first;
+            if (kind == BYTES)
+                task.scales = matrix->scales + first, task.offsets = matrix->offsets + first,
+                task.row_scales = space->row_scales + row;
             /* One row waits for memory anyway, and is better served by the CPU's own guesses. */
             task.next = rows > 1 ? task.panel + steps * stride : task.panel;
             if (width == PANEL)
@@ -296,8 +342,12 @@ static uint32_t bits_of(const float *weights, int64_t inputs, int64_t outputs, i
     return bits;
 }
 
-/* weights [outputs, inputs], exact in the kind, into panels. A word of bfloat16 holds the same lane of two
- * neighbouring vectors, or in pairs two neighbouring inputs. */
+static uint32_t byte_of(const float *weights, int64_t inputs, int64_t outputs, int64_t output, int64_t input) {
+    return output < outputs ? (uint8_t)(int8_t)weights[output * inputs + input] : 0;
+}
+
+/* Weights [outputs, inputs], exact in the kind, into panels; bytes are given as whole floats. A word of bfloat16
+ * holds the same lane of two neighbouring vectors, or in pairs two neighbouring inputs; one of bytes four inputs. */
 void talkahead_pack(const float *weights, int64_t inputs, int64_t outputs, int64_t kind, word *to) {
     int64_t packing = packing_of(kind);
     for (int64_t first = 0; first < outputs; first += PANEL)
@@ -308,15 +358,19 @@ void talkahead_pack(const float *weights, int64_t inputs, int64_t outputs, int64
                     uint32_t bits = bits_of(weights, inputs, outputs, output, input);
                     if (kind == BFLOAT16)
                         bits = bits >> 16 | bits_of(weights, inputs, outputs, output + LANES, input);
+                    for (int i = 0; kind == BYTES && i < 4; i++)
+                        bits = (i ? bits : 0) | byte_of(weights, inputs, outputs, output, input + i) << 8 * i;
                     if (kind == PAIRED)
                         bits = bits >> 16 | bits_of(weights, inputs, outputs, output, input + 1);
                     *to++ = bits;
                 }
 }
 
-/* 1 where the CPU multiplies pairs. */
-int talkahead_can_pair(void) {
-#if defined(__AVX512BF16__)
+/* 1 where the CPU multiplies pairs; 2 where it multiplies bytes as well. */
+int talkahead_abilities(void) {
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+    return 2;
+#elif defined(__AVX512BF16__)
     return 1;
 #else
     return 0;
@@ -440,7 +494,7 @@ INLINE int64_t scores_of(const struct model *model) { return blocks_of(PANEL, mo
 /* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
 static void score_keys(const struct model *model, const struct block *block, int64_t end, float *scores) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE, block->keys};
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
         task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
         multiply((int)block->count, (int)least(VECTORS, blocks_of(LANES, end - first)),
@@ -452,7 +506,8 @@ static void score_keys(const struct model *model, const struct block *block, int
 static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
                        const float *scores, float *out, enum mode mode) {
     int64_t dim = model->dim;
-    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode, values + stretch_of(model)};
+    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
+    task.next = values + stretch_of(model);
     for (int64_t at = 0; at < dim; at += PANEL, task.panel += PANEL, task.out += PANEL)
         multiply((int)count, (int)least(VECTORS, (dim - at) / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
 }
@@ -505,7 +560,7 @@ static void attend_chain(const struct model *model, const struct block *block, i
 /* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
 static void attend(const struct model *model, const struct block *block, int64_t head, struct workspace *space,
                    word *out) {
-    int64_t dim = model->dim, packing = model->packing;
+    int64_t dim = model->dim;
     const struct row *last = row_behind(block, block->count - 1);
     int64_t end = last->past + last->node + 1;
     float totals[ROWS], *mixed = space->mixed;
@@ -516,9 +571,9 @@ static void attend(const struct model *model, const struct block *block, int64_t
         attend_chain(model, block, end, space, totals, mixed);
     for (int64_t query = 0; query < block->count; query++) {
         int64_t row = (block->first + query) / block->group, own = head + (block->first + query) % block->group;
-        word *to = out + (row * model->heads + own) * (dim / packing);
+        word *to = out + (row * model->heads + own) * (dim / model->entering);
         for (int64_t i = 0; i < dim; i += LANES)
-            put(packing, to, i, load(mixed + query * dim + i) * (1.0f / totals[query]));
+            put(model->entering, to, i, load(mixed + query * dim + i) * (1.0f / totals[query]));
     }
 }
 
@@ -589,14 +644,14 @@ static void norm(int64_t packing, const float *x, const float *weight, int64_t h
 }
 
 static void norm_rows(const struct model *model, const float *x, const float *weight, int64_t rows, word *out) {
-    int64_t hidden = model->hidden, words = hidden / model->packing;
+    int64_t hidden = model->hidden, words = hidden / model->entering;
     for (int64_t r = 0; r < rows; r++)
-        norm(model->packing, x + r * hidden, weight, hidden, model->epsilon, out + r * words);
+        norm(model->entering, x + r * hidden, weight, hidden, model->epsilon, out + r * words);
 }
 
 /* SwiGLU of [rows, 2 I], gates first, into words [rows, I / packing] at its own beginning. */
 static void gate_rows(const struct model *model, float *gate_up, int64_t rows) {
-    int64_t intermediate = model->intermediate, packing = model->packing;
+    int64_t intermediate = model->intermediate, packing = model->entering;
     for (int64_t r = 0; r < rows; r++) {
         const float *gates = gate_up + r * 2 * intermediate, *ups = gates + intermediate;
         word *out = (word *)gate_up + r * intermediate / packing;
@@ -611,14 +666,14 @@ static void run_layer(const struct model *model, int64_t index, const struct bur
                       struct workspace *space) {
     const struct layer *layer = &model->layers[index];
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
-    product(&layer->qkv, rows, space->normed, space->qkv, WRITE);
+    product(&layer->qkv, rows, space->normed, space->qkv, WRITE, space);
     place_rows(model, index, rows, space);
     attend_rows(model, index, bursts, rows, space, space->normed);
-    product(&layer->out, rows, space->normed, space->x, ADD);
+    product(&layer->out, rows, space->normed, space->x, ADD, space);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);
-    product(&layer->gate_up, rows, space->normed, space->gate_up, WRITE);
+    product(&layer->gate_up, rows, space->normed, space->gate_up, WRITE, space);
     gate_rows(model, space->gate_up, rows);
-    product(&layer->down, rows, (const word *)space->gate_up, space->x, ADD);
+    product(&layer->down, rows, (const word *)space->gate_up, space->x, ADD, space);
 }
 
 /* Calls */
@@ -637,6 +692,8 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     TAKE(scores, ROWS * positions);
     TAKE(mixed, ROWS * dim);
     TAKE(turned, dim);
+    TAKE(row_scales, CHUNK);
+    TAKE(bytes, CHUNK * (normed > model->intermediate ? normed : model->intermediate) / 4);
     TAKE(queries, CHUNK * attended);
     TAKE(key, dim);
     TAKE(tail, positions / model->packing * dim);
@@ -673,15 +730,15 @@ static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t nod
 }
 
 /* Norms and scores the chunk's wanted rows; returns how many. hidden [wanted, D], logits [wanted, V]. */
-static int64_t read_out(const struct model *model, int64_t rows, int only_last, const struct workspace *space,
+static int64_t read_out(const struct model *model, int64_t rows, int only_last, struct workspace *space,
                         float *hidden, float *logits) {
     int64_t wanted = 0;
     for (int64_t r = 0; r < rows; r++)
         if (!only_last || space->rows[r].is_last)
             norm(1, space->x + r * model->hidden, model->final_norm, model->hidden, model->epsilon,
                  (word *)hidden + wanted++ * model->hidden);
-    narrow(model->packing, hidden, wanted * model->hidden, space->normed);
-    product(&model->head, wanted, space->normed, logits, WRITE);
+    narrow(model->entering, hidden, wanted * model->hidden, space->normed);
+    product(&model->head, wanted, space->normed, logits, WRITE, space);
     return wanted;
 }
 

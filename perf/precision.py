@@ -1,8 +1,8 @@
-"""`python -m perf.precision`: what bfloat16 products change in what the shipped talker says.
+"""`python -m perf.precision`: what narrow products change in what the shipped talker says.
 
-The talker speaks every text in float32. The same frames are scored again in bfloat16 (teacher forcing) for
-the errors of logits, the most likely frames that change, and the draws that change though their noise is the
-same. Then bfloat16 speaks alone, for the share of utterances that part from float32's and where.
+The talker speaks every text in float32. The same frames are scored again in bfloat16 or int8 (teacher forcing)
+for the errors of logits, the most likely frames that change, and the draws that change though their noise is
+the same. Then that precision speaks alone, for the share of utterances that part from float32's and where.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from talkahead.backbone.decoder_choice import Precision
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.contracts import Accepted
@@ -31,7 +32,7 @@ _SLOT = slice(0, 1)
 
 @dataclass(frozen=True)
 class Utterance:
-    """One text: bfloat16 against float32.
+    """One text: the narrow precision against float32.
 
     Args:
         frames: that float32 spoke, the end included.
@@ -39,7 +40,7 @@ class Utterance:
         mean_kl: nats between the two distributions at temperature 1, mean over frames.
         changed_best: frames whose most likely token changes.
         changed_draws: frames whose draw changes, same noise and same past.
-        parted: the first frame that differs when bfloat16 speaks alone, or null.
+        parted: the first frame that differs when the narrow one speaks alone, or null.
     """
 
     temperature: float
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config, state = load_llama(options.repository / "talker" / "1")
     wide, narrow = (
         NativeDecoder(config, state, num_slots=1, max_positions=1024, precision=precision)
-        for precision in (torch.float32, torch.bfloat16)
+        for precision in (torch.float32, options.precision.dtype)
     )
     utterances = [
         compare(wide, narrow, prompt, text, temperature, options.max_frames)
@@ -100,14 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for temperature in options.temperatures
     ]
     print(report.markdown(rows))
-    report.save(options.out, "precision", environment, {"max_frames": options.max_frames}, utterances)
+    settings = {"precision": options.precision, "max_frames": options.max_frames}
+    report.save(options.out, "precision", environment, settings, utterances)
     return 0
 
 
 def compare(
     wide: NativeDecoder, narrow: NativeDecoder, prompt: Prompt, text: int, temperature: float, limit: int
 ) -> Utterance:
-    """Float32 speaks, bfloat16 follows; then bfloat16 alone."""
+    """Float32 speaks, the narrow one follows; then it speaks alone."""
     leader, follower = (_Speaker(decoder, prompt, temperature, text) for decoder in (wide, narrow))
     spoken: list[int] = []
     ours, theirs = [], []
@@ -170,6 +172,13 @@ def _parted(speaker: _Speaker, spoken: Sequence[int]) -> int | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.precision", description=__doc__)
     add = parser.add_argument
+    add(
+        "--precision",
+        type=Precision,
+        choices=list(Precision),
+        default=Precision.BFLOAT16,
+        help="(%(default)s)",
+    )
     add("--temperatures", type=float, nargs="+", default=[0.0, 0.7], help="(0 and 0.7)")
     add("--max-frames", type=int, default=250, help="of an utterance (%(default)s)")
     add("--repository", type=Path, default=ROOT / "model_repository", help="(%(default)s)")

@@ -37,7 +37,7 @@ CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
     "one head": LlamaConfig(50, 49, 64, 96, 3, 4, 1, 16),
-    "wide heads": LlamaConfig(70, 69, 112, 48, 2, 2, 2, 80),
+    "wide heads": LlamaConfig(70, 69, 112, 48, 2, 2, 2, 112),
 }
 Decoder = SlotDecoder | NativeDecoder
 

@@ -244,7 +244,6 @@ INLINE void multiply_kind(int rows, int vectors, int kind, const struct task *ta
     case 1: multiply_rows(rows, 1, kind, task); break;
     case 2: multiply_rows(rows, 2, kind, task); break;
 #if VECTORS == 4
-    case 3: multiply_rows(rows, 3, kind, task); break;
     case 4: multiply_rows(rows, 4, kind, task); break;
 #endif
     }
@@ -260,6 +259,9 @@ static __attribute__((noinline)) void multiply(int rows, int vectors, int kind, 
     else
         multiply_rows(rows, VECTORS, BFLOAT16, task);
 }
+
+/* Vectors that a kernel computes at once for the first `count` outputs of a panel, all of it if need be. */
+INLINE int vectors_for(int64_t count) { return count > 2 * LANES ? VECTORS : count > LANES ? 2 : 1; }
 
 /* Values in a word of activations. */
 INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }
@@ -281,7 +283,7 @@ static void multiply_edge(int rows, int64_t width, int kind, struct task task) {
     if (task.mode == ADD)
         for (int64_t row = 0; row < rows; row++)
             memcpy(sums + row * PANEL, out + row * out_stride, (size_t)width * sizeof *out);
-    multiply(rows, (int)blocks_of(LANES, width), kind, &task);
+    multiply(rows, vectors_for(width), kind, &task);
     for (int64_t row = 0; row < rows; row++)
         memcpy(out + row * out_stride, sums + row * PANEL, (size_t)width * sizeof *out);
 }
@@ -497,8 +499,7 @@ static void score_keys(const struct model *model, const struct block *block, int
     struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
         task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
-        multiply((int)block->count, (int)least(VECTORS, blocks_of(LANES, end - first)),
-                 model->packing == 2 ? PAIRED : FLOAT32, &task);
+        multiply((int)block->count, vectors_for(end - first), model->packing == 2 ? PAIRED : FLOAT32, &task);
     }
 }
 
@@ -508,8 +509,10 @@ static void mix_values(const struct model *model, int64_t count, const word *val
     int64_t dim = model->dim;
     struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
     task.next = values + stretch_of(model);
-    for (int64_t at = 0; at < dim; at += PANEL, task.panel += PANEL, task.out += PANEL)
-        multiply((int)count, (int)least(VECTORS, (dim - at) / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
+    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
+        width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
+        multiply((int)count, (int)(width / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
+    }
 }
 
 /* Positions that a tree's row sees, from `first` on, in the order of a plain sequence; returns how many. */

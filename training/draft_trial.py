@@ -27,7 +27,9 @@ from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.rank_paths import RankPaths, RankTree
 from talkahead.speculation.sampling import SamplingSettings, candidates, draw
+from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor
 from torch.nn import functional
 
@@ -35,13 +37,11 @@ from perf import report
 from perf.environment import Environment
 from training.dataset import Dataset
 from training.own_speech import RecordingDrafter, Utterance, read_prompts, speak
-from training.rank_paths import RankPaths, RankTree
 from training.schedule import Schedule
 from training.trial_heads import (
     CANDIDATES,
     DraftHeads,
     HeadsDrafter,
-    ToleranceVerifier,
     positions,
     ranks,
     train_heads,
@@ -212,7 +212,8 @@ class Trial:
             expected = paths.committed_per_step(tree)
             steps = [tree.steps(own) for own in held_out]
             yield TreeTrial.of(tree, "match", expected, plain, steps)
-            drafter, verifier = HeadsDrafter(heads, tree), ToleranceVerifier(TOLERANCE)
+            drafter = HeadsDrafter(heads, tree)
+            verifier = ToleranceVerifier(TOLERANCE, self.config.eos_token_id)
             prompts = self.prompts["held out"]
             lenient = speak(
                 self._decoder(nodes), drafter, verifier, prompts, self.sampling, self.options.seed

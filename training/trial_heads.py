@@ -1,6 +1,6 @@
-"""Draft heads and a lenient verifier, as quick as a trial needs them: enough to compare shapes of talkers.
+"""Draft heads, as quick as a trial needs them: enough to compare shapes of talkers.
 
-Heads after Medusa (Cai et al. 2024) and its use for speech (Li et al. 2024), which also brings the tolerance.
+Heads after Medusa (Cai et al. 2024) and its use for speech (Li et al. 2025).
 
 Shapes: M positions, B rows, N nodes, K heads, D hidden size, V vocabulary.
 """
@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
-from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.contracts import Context
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.sampling import draw
+from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.token_tree import TokenTree
 from torch import Tensor, nn
 from torch.nn import functional
 
 from training.own_speech import Utterance
-from training.rank_paths import RankTree
 from training.schedule import Schedule
 
 CANDIDATES = 10
@@ -112,42 +110,3 @@ class HeadsDrafter(NullDrafter):
         best = self._heads(context.hidden).topk(CANDIDATES).indices
         nodes = best[:, self._depths, self._ranks]
         return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
-
-
-class ToleranceVerifier:
-    """Accepts a child that is among `tolerance` draws after its parent; takes the longest path.
-
-    Ties go to the path that the target finds likelier, then to the lower rank. The next root is draw 0 after
-    the last accepted node, so that a tolerance of 1 is `match`.
-    """
-
-    preserves = Preserves.NOTHING
-    history_frames = 0
-
-    def __init__(self, tolerance: int) -> None:
-        self._tolerance = tolerance
-
-    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        shape, tokens = tree.shape, tree.tokens[..., 0]
-        draws = self._draws(scored, context, context.positions[:, None] + shape.depth_row + 1)
-        likelihoods = scored.logits.log_softmax(-1)
-        accepted = torch.zeros(tokens.shape, dtype=torch.bool)
-        accepted[:, 0] = True
-        likely = torch.zeros(tokens.shape, dtype=scored.logits.dtype)
-        for node, parent in list(enumerate(shape.parents))[1:]:
-            token = tokens[:, node, None]
-            accepted[:, node] = accepted[:, parent] & (draws[:, parent] == token).any(1)
-            likely[:, node] = likely[:, parent] + likelihoods[:, parent].gather(1, token)[:, 0]
-        reached = torch.where(accepted, shape.depth_row, -1)
-        longest = reached == reached.max(dim=1, keepdim=True).values
-        last = torch.where(longest, likely, -torch.inf).argmax(1)
-        rows = torch.arange(tree.num_rows)
-        return Accepted(shape.paths[last].clamp_min(0), shape.depth_row[last] + 1, draws[rows, last, :1])
-
-    def _draws(self, scored: Scored, context: Context, places: Tensor) -> Tensor:
-        """int64 [B, N, tolerance]; the first is the one that plain decoding would have drawn."""
-        key = context.keys
-        others = (stream_keys(key, torch.full_like(key, trial)) for trial in range(1, self._tolerance))
-        return torch.stack(
-            [draw(scored.logits, context.settings, key, places) for key in (key, *others)], dim=2
-        )

@@ -19,7 +19,8 @@ from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
-from talkahead.speculation.registry import DRAFTERS, VERIFIERS
+from talkahead.speculation.registry import DRAFTERS, VERIFIERS, TargetTokens
+from talkahead.speculation.verifier_options import VerifierOptions
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,11 @@ class TalkerEngine:
         """Why nothing is taken in any more."""
         self._has_failed = False
         telemetry = telemetry or NoTelemetry()
+        verifier = VERIFIERS["match"].build(VerifierOptions(), TargetTokens(backbone.eos))
         self._emitter = Emitter(partial(telemetry.stage, "emit"))
         self._loop = TalkerLoop(
             backbone,
-            DecodeStep(backbone, DRAFTERS["none"](), VERIFIERS["match"]()),
+            DecodeStep(backbone, DRAFTERS["none"](), verifier),
             config,
             clock=clock,
             telemetry=telemetry,

@@ -46,6 +46,18 @@ class Context:
     keys: Tensor
     settings: SamplingSettings
 
+    def of(self, lines: Tensor) -> Context:
+        """Some of the rows, int64 [K], for a verifier: `rows` still names all of them."""
+        return Context(
+            rows=self.rows,
+            roots=self.roots[lines],
+            positions=self.positions[lines],
+            hidden=self.hidden[lines],
+            frames=self.frames[lines],
+            keys=self.keys[lines],
+            settings=self.settings[lines],
+        )
+
 
 @dataclass(frozen=True)
 class Scored:

@@ -23,8 +23,11 @@ class Purpose(IntEnum):
     TOKEN = 0
     """The target's token at a position. A sampled draft uses it too (Gumbel coupling)."""
     ACCEPT = 1
+    """Whether a drafted token at a position is accepted: two numbers for each sibling in turn."""
     RESIDUAL = 2
+    """The token at a position where the draft was refused."""
     TRIAL = 3
+    """The key of another stream of draws; the position counts the streams."""
 
 
 def _shift(value: Tensor, bits: int) -> Tensor:
@@ -47,6 +50,12 @@ def stream_keys(seeds: Tensor, segments: Tensor) -> Tensor:
 def draw_keys(stream: Tensor, positions: Tensor, purpose: Purpose) -> Tensor:
     """Key of one draw: `stream` from `stream_keys`, `positions` int64 of a shape that broadcasts with it."""
     return _mix(stream + (positions * len(Purpose) + int(purpose) + 1) * _GOLDEN)
+
+
+def trial_streams(stream: Tensor, num_trials: int) -> Tensor:
+    """Keys of several independent streams of draws, int64 [B, T]; the first is `stream` [B] itself."""
+    trials = torch.arange(1, num_trials, device=stream.device)
+    return torch.cat([stream[:, None], draw_keys(stream[:, None], trials, Purpose.TRIAL)], dim=1)
 
 
 def uniforms(keys: Tensor, indices: Tensor) -> Tensor:

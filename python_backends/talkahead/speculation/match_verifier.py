@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw
 from talkahead.speculation.token_tree import TokenTree
 
@@ -20,11 +22,16 @@ class MatchVerifier:
     history_frames = 0
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        if tree.shape.is_root_alone:
+            return accept_root(scored, context)
+        accepted = native_walk.match(tree, scored, context)
+        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        """What `accept` does, on any device and in any precision."""
         depths = tree.shape.depth_row.to(tree.tokens.device)
         positions = context.positions[:, None] + depths + 1
         drawn = draw(scored.logits, context.settings, context.keys, positions)
-        if tree.shape.is_root_alone:
-            return Accepted(torch.zeros_like(drawn), torch.ones_like(context.positions), drawn)
         return follow(tree, drawn)
 
 

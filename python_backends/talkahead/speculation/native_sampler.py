@@ -1,6 +1,6 @@
 """Draws on CPUs in one C call (`native/sampler.c`), with the meaning of `sampling`.
 
-Shapes: S streams, N nodes each, V vocabulary.
+Shapes: S streams, N nodes each, T draws of each node, V vocabulary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from talkahead.speculation.draws import Purpose
 SOURCE = Path(__file__).parent / "native" / "sampler.c"
 
 
-class _Settings(Structure):
+class SettingsColumns(Structure):
+    """`SamplingSettings` as C reads them: the addresses of their columns."""
+
     _fields_ = (
         ("sharpness", c_void_p),
         ("is_sampled", c_void_p),
@@ -39,28 +41,49 @@ class NativeSampler:
         return logits.dtype is torch.float32 and logits.device.type == "cpu"
 
     def draw(
-        self, logits: Tensor, settings: tuple[Tensor, ...], streams: Tensor, positions: Tensor
+        self,
+        logits: Tensor,
+        settings: tuple[Tensor, ...],
+        streams: Tensor,
+        positions: Tensor,
+        log_norms: Tensor | None = None,
     ) -> Tensor:
-        """int64 [S, N]; the arguments of `sampling.draw`, with the columns of its settings."""
+        """int64 [S, N, T]; the arguments of `sampling.draw_several`, with the columns of its settings.
+
+        `log_norms`, float64 [S, N], is filled where it is given.
+        """
         count, nodes, vocabulary = logits.shape
+        trials = int(streams.shape[1])
         held = [tensor.contiguous() for tensor in (logits, *settings, streams, positions)]
         addresses = [tensor.data_ptr() for tensor in held]
-        weights = torch.empty(self._library.talkahead_draw_workspace(vocabulary))
-        tokens = torch.empty((count, nodes), dtype=torch.int64)
+        weights = self._workspace(vocabulary)
+        tokens = torch.empty((count, nodes, trials), dtype=torch.int64)
         self._library.talkahead_draw(
-            count,
-            nodes,
-            vocabulary,
-            addresses[0],
-            byref(_Settings(*addresses[1:5])),
-            addresses[5],
-            addresses[6],
-            int(Purpose.TOKEN),
-            len(Purpose),
+            *(count, nodes, trials, vocabulary, addresses[0]),
+            byref(SettingsColumns(*addresses[1:5])),
+            *(addresses[5], addresses[6], int(Purpose.TOKEN), len(Purpose)),
             weights.data_ptr(),
             tokens.data_ptr(),
+            None if log_norms is None else log_norms.data_ptr(),
         )
         return tokens
+
+    def probabilities(self, logits: Tensor, settings: tuple[Tensor, ...]) -> Tensor:
+        """float32 [S, N, V]; the arguments of `sampling.probabilities`, with the columns of its settings."""
+        held = [tensor.contiguous() for tensor in (logits, *settings)]
+        addresses = [tensor.data_ptr() for tensor in held]
+        weights = self._workspace(int(logits.shape[2]))
+        probabilities = torch.empty(logits.shape)
+        self._library.talkahead_probabilities(
+            *(*logits.shape, addresses[0]),
+            byref(SettingsColumns(*addresses[1:5])),
+            weights.data_ptr(),
+            probabilities.data_ptr(),
+        )
+        return probabilities
+
+    def _workspace(self, vocabulary: int) -> Tensor:
+        return torch.empty(self._library.talkahead_draw_workspace(vocabulary))
 
 
 @lru_cache(maxsize=1)
@@ -77,8 +100,12 @@ def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
     library.talkahead_draw_workspace.argtypes = [c_int64]
     library.talkahead_draw_workspace.restype = c_int64
     library.talkahead_draw.argtypes = [
-        *(c_int64, c_int64, c_int64, c_void_p, POINTER(_Settings), c_void_p, c_void_p),
-        *(c_int64, c_int64, c_void_p, c_void_p),
+        *(c_int64, c_int64, c_int64, c_int64, c_void_p, POINTER(SettingsColumns), c_void_p, c_void_p),
+        *(c_int64, c_int64, c_void_p, c_void_p, c_void_p),
     ]
     library.talkahead_draw.restype = None
+    library.talkahead_probabilities.argtypes = [
+        *(c_int64, c_int64, c_int64, c_void_p, POINTER(SettingsColumns), c_void_p, c_void_p)
+    ]
+    library.talkahead_probabilities.restype = None
     return library

@@ -1,6 +1,6 @@
 """From logits to a drawn token, each row with its own temperature, top-k and top-p.
 
-Shapes: S streams, N nodes each, R rows of logits, V vocabulary, K candidates.
+Shapes: S streams, N nodes each, T draws of each node, R rows of logits, V vocabulary, K candidates.
 """
 
 from __future__ import annotations
@@ -119,22 +119,90 @@ def draw(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions:
         streams: int64 [S], the segments' keys from `draws.stream_keys`.
         positions: int64 [S, N], of the tokens drawn.
     """
-    sampler = native_sampler() if NativeSampler.fits(logits) else None
+    sampler = _native(logits)
     if sampler is not None:
-        return sampler.draw(logits, settings.columns, streams, positions)
+        return sampler.draw(logits, settings.columns, streams[:, None], positions)[..., 0]
     return draw_in_torch(logits, settings, streams, positions)
 
 
 def draw_in_torch(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor) -> Tensor:
-    """What `draw` does, on any device and in any precision.
+    """What `draw` does, on any device and in any precision."""
+    return draw_several_in_torch(logits, settings, streams[:, None], positions).tokens[..., 0]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Several independent draws after each node.
+
+    Args:
+        tokens: int64 [S, N, T].
+        log_norms: float64 [S, N]; a token that may be drawn has log q = its logit * sharpness - this.
+    """
+
+    tokens: Tensor
+    log_norms: Tensor
+
+
+def draw_several(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor) -> Draws:
+    """T draws with replacement after each node: `draw` for each column of keys, `streams` int64 [S, T]."""
+    sampler = _native(logits)
+    if sampler is None:
+        return draw_several_in_torch(logits, settings, streams, positions)
+    log_norms = torch.empty(positions.shape, dtype=torch.float64)
+    return Draws(sampler.draw(logits, settings.columns, streams, positions, log_norms), log_norms)
+
+
+def draw_several_in_torch(
+    logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor
+) -> Draws:
+    """What `draw_several` does, on any device and in any precision.
 
     Each token waits for an exponential time over its weight, and the first one is drawn: the Gumbel-max trick
     without its outer logarithm. The noise belongs to (key, token).
     """
-    shape = positions.shape
-    rows = settings.repeat(shape[1])
-    keys = draw_keys(streams[:, None], positions, Purpose.TOKEN).flatten()
+    rows, flat = settings.repeat(positions.shape[1]), logits.flatten(0, 1)
+    support = candidates(flat, rows)
+    keys = draw_keys(streams[:, None], positions[..., None], Purpose.TOKEN).flatten(0, 1)
+    times = exponentials(keys[..., None], support.tokens[:, None])
+    waits = torch.where(rows.is_sampled[:, None, None], times, 1.0)
+    first = torch.argmax(support.weights[:, None] / waits, dim=-1)
+    tokens = support.tokens.gather(1, first)
+    return Draws(
+        tokens.view(*positions.shape, -1), _log_norms(logits.flatten(0, 1), rows, support).view_as(positions)
+    )
+
+
+def _log_norms(logits: Tensor, settings: SamplingSettings, support: Candidates) -> Tensor:
+    """float64 [R]: read off the most likely token, whose share of the support is known."""
+    best = logits.gather(1, support.tokens[:, :1])[:, 0].to(torch.float64) * settings.sharpness
+    share = support.weights[:, 0] / support.weights.sum(dim=-1)
+    return torch.where(settings.is_sampled, best - torch.log(share), best)
+
+
+def probabilities(logits: Tensor, settings: SamplingSettings) -> Tensor:
+    """The distribution that `draw` draws from, [S, N, V]: all on one token where nothing is sampled.
+
+    Args:
+        logits: [S, N, V].
+        settings: of each stream, [S].
+    """
+    sampler = _native(logits)
+    if sampler is not None:
+        return sampler.probabilities(logits, settings.columns)
+    return probabilities_in_torch(logits, settings)
+
+
+def probabilities_in_torch(logits: Tensor, settings: SamplingSettings) -> Tensor:
+    """What `probabilities` does, on any device and in any precision; float64."""
+    rows = settings.repeat(logits.shape[1])
     support = candidates(logits.flatten(0, 1), rows)
-    waits = torch.where(rows.is_sampled[:, None], exponentials(keys[:, None], support.tokens), 1.0)
-    first = torch.argmax(support.weights / waits, dim=-1, keepdim=True)
-    return support.tokens.gather(1, first).view(shape)
+    is_first = torch.arange(support.weights.shape[1], device=logits.device) == 0
+    weights = torch.where(rows.is_sampled[:, None], support.weights, is_first.to(torch.float64))
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    flat = torch.zeros(logits.flatten(0, 1).shape, dtype=torch.float64, device=logits.device)
+    return flat.scatter_(1, support.tokens, weights).view(logits.shape)
+
+
+def _native(logits: Tensor) -> NativeSampler | None:
+    """The sampler in C, where there is one and it can read these logits."""
+    return native_sampler() if NativeSampler.fits(logits) else None

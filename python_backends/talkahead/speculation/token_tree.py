@@ -52,6 +52,11 @@ class TreeShape:
         return _depth_row(self.parents)
 
     @property
+    def parent_row(self) -> Tensor:
+        """`parents` as int64 [N]; the root is its own."""
+        return _parent_row(self.parents)
+
+    @property
     def max_depth(self) -> int:
         return max(self.depths)
 
@@ -70,6 +75,17 @@ class TreeShape:
             tuple(child for child, parent in enumerate(self.parents) if parent == node)
             for node in range(len(self))
         )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The most children that a node of each depth has, from the root on to the last but deepest."""
+        children = self.children
+        return tuple(max(len(children[node]) for node in level) for level in self.levels[:-1])
+
+    @property
+    def child_table(self) -> Tensor:
+        """int64 [N, max(widths)]: each node's children in order, then -1."""
+        return _child_table(self.parents)
 
     @property
     def ancestors(self) -> Tensor:
@@ -96,6 +112,11 @@ def _depth_row(parents: tuple[int, ...]) -> Tensor:
 
 
 @lru_cache(maxsize=256)
+def _parent_row(parents: tuple[int, ...]) -> Tensor:
+    return torch.tensor(parents).clamp_min(0)
+
+
+@lru_cache(maxsize=256)
 def _ancestors(parents: tuple[int, ...]) -> Tensor:
     mask = torch.eye(len(parents), dtype=torch.bool)
     for node, parent in enumerate(parents):
@@ -113,6 +134,15 @@ def _paths(parents: tuple[int, ...]) -> Tensor:
             paths[node] = paths[parent]
         paths[node, depths[node]] = node
     return paths
+
+
+@lru_cache(maxsize=256)
+def _child_table(parents: tuple[int, ...]) -> Tensor:
+    children = TreeShape(parents).children
+    table = torch.full((len(parents), max(map(len, children))), -1, dtype=torch.int64)
+    for node, own in enumerate(children):
+        table[node, : len(own)] = torch.tensor(own, dtype=torch.int64)
+    return table
 
 
 ROOT_ALONE = TreeShape((ROOT_PARENT,))

@@ -8,9 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.draws import stream_keys, trial_streams
 from talkahead.speculation.native_sampler import NativeSampler, native_sampler
-from talkahead.speculation.sampling import SamplingSettings, candidates, draw, draw_in_torch
+from talkahead.speculation.sampling import (
+    SamplingSettings,
+    candidates,
+    draw,
+    draw_in_torch,
+    draw_several,
+    draw_several_in_torch,
+    probabilities,
+    probabilities_in_torch,
+)
 from torch import Tensor
 
 transformers = pytest.importorskip("transformers")
@@ -99,6 +108,46 @@ def test_what_the_native_sampler_cannot_read_goes_to_torch() -> None:
         torch.arange(6).view(2, 3),
     )
     assert torch.equal(draw(logits, *arguments), draw_in_torch(logits, *arguments))
+
+
+MIXED = [(0.7, 0, 0.95), (1.0, 2, 0.9), (0.0, 0, 1.0), (1.3, 0, 1.0), (0.5, 40, 0.5), (0.9, 7, 1.0)]
+
+
+@pytest.mark.parametrize("vocabulary", [3, 50, 1601])
+def test_several_draws_are_single_draws_of_their_keys(vocabulary: int) -> None:
+    torch.manual_seed(0)
+    logits, positions = 3 * torch.randn(len(MIXED), 4, vocabulary), torch.arange(24).view(6, 4)
+    streams = trial_streams(keys_of(torch.arange(6)), 3)
+    several = draw_several(logits, settings_of(*MIXED), streams, positions)
+    for trial in range(3):
+        single = draw(logits, settings_of(*MIXED), streams[:, trial], positions)
+        assert torch.equal(several.tokens[..., trial], single)
+    in_torch = draw_several_in_torch(logits, settings_of(*MIXED), streams, positions)
+    assert torch.equal(several.tokens, in_torch.tokens)
+    torch.testing.assert_close(several.log_norms, in_torch.log_norms, rtol=0, atol=1e-5)
+    sampled = several.tokens[settings_of(*MIXED).is_sampled]
+    assert (sampled[..., 0] != sampled[..., 1]).any() and (sampled[..., 1] != sampled[..., 2]).any()
+
+
+@pytest.mark.parametrize("vocabulary", [3, 50, 1601])
+def test_probabilities_are_what_is_drawn_from(vocabulary: int) -> None:
+    """Of both ways, of every kind of row; and log q of a token follows from its logit."""
+    torch.manual_seed(1)
+    logits, chosen = 3 * torch.randn(len(MIXED), 2, vocabulary), settings_of(*MIXED)
+    ours, slow = probabilities(logits, chosen), probabilities_in_torch(logits, chosen)
+    assert ours.dtype is torch.float32 and slow.dtype is torch.float64
+    torch.testing.assert_close(ours.double(), slow, rtol=0, atol=2e-6)
+    for row, setting in enumerate(MIXED):
+        if setting[0] > 0:
+            torch.testing.assert_close(slow[row], warped(logits[row].double(), *setting), rtol=0, atol=1e-6)
+        else:
+            assert torch.equal(slow[row].argmax(-1), logits[row].argmax(-1)) and slow[row].sum() == 2
+    streams = trial_streams(keys_of(torch.arange(len(MIXED))), 2)
+    draws = draw_several(logits, chosen, streams, torch.arange(2).expand(len(MIXED), -1))
+    expected = slow.gather(2, draws.tokens)
+    assert (expected > 0).all()
+    found = logits.double().gather(2, draws.tokens) * chosen.sharpness[:, None, None]
+    torch.testing.assert_close((found - draws.log_norms[..., None]).exp(), expected, rtol=1e-4, atol=0)
 
 
 def test_rows_do_not_see_each_other(drawing: Draw) -> None:

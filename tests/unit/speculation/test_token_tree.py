@@ -47,3 +47,11 @@ def test_a_chain_is_known_as_one() -> None:
 def test_parents_come_before_children(parents: tuple[int, ...]) -> None:
     with pytest.raises(AssertionError):
         TreeShape(parents)
+
+
+def test_children_are_listed_in_order() -> None:
+    assert BUSHY.widths == (2, 2)
+    assert BUSHY.child_table.tolist() == [[1, 2], [3, 4], [5, -1], [-1, -1], [-1, -1], [-1, -1]]
+    assert BUSHY.parent_row.tolist() == [0, 0, 0, 1, 1, 2]
+    assert ROOT_ALONE.widths == ()
+    assert TreeShape((-1, 0, 1, 1, 1)).widths == (1, 3)

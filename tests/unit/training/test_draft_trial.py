@@ -8,16 +8,14 @@ import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
-from talkahead.speculation.contracts import Context, Scored, Verifier
-from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.sampling import SamplingSettings
-from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speculation.rank_paths import RankPaths
+from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
 from training.draft_trial import cut, draft_logits, followed
 from training.own_speech import RecordingDrafter, Utterance, speak
-from training.rank_paths import RankPaths
-from training.trial_heads import DraftHeads, HeadsDrafter, ToleranceVerifier, positions, ranks
+from training.trial_heads import DraftHeads, HeadsDrafter, positions, ranks
 
 SIZE = 12
 CONFIG = LlamaConfig(
@@ -70,7 +68,7 @@ def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: lis
         torch.testing.assert_close(torch.stack(one.hidden), states, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("verifier", [MatchVerifier(), ToleranceVerifier(1)])
+@pytest.mark.parametrize("verifier", [MatchVerifier(), ToleranceVerifier(1, eos=SIZE - 1)])
 def test_walked_steps_are_decoded_steps(
     talker: Llama,
     prompts: list[torch.Tensor],
@@ -109,22 +107,3 @@ def test_a_cut_of_all_layers_is_the_talker(talker: Llama, spoken: list[Utterance
     for one, own in zip(spoken[:2], logits, strict=True):
         expected = talker.lm_head(torch.stack(one.hidden))
         torch.testing.assert_close(own[: len(one.hidden)], expected, atol=1e-3, rtol=1e-3)
-
-
-def test_tolerance_takes_the_longest_path_among_its_draws() -> None:
-    """Root 0, children 1 and 2; below child 2, token 3. Only the path over 2 goes on."""
-    tree = TokenTree(torch.tensor([[[0], [1], [2], [3]]]), TreeShape((-1, 0, 0, 2)))
-    logits = torch.full((1, 4, SIZE), -30.0)
-    logits[0, 0, [1, 2]] = torch.tensor([1.0, 0.9])  # both are soon among the draws
-    logits[0, 1, 7] = logits[0, 2, 3] = logits[0, 3, 8] = 0.0
-    keys = stream_keys(torch.tensor([3]), torch.tensor([0]))
-    one = torch.ones(1, dtype=torch.float64)
-    settings = SamplingSettings.of(one, torch.tensor([0]), one)
-    zero = torch.tensor([0])
-    context = Context(
-        slice(0, 1), tree.tokens[:, 0], zero, torch.zeros(1, 1), torch.zeros(1, 1, 1), keys, settings
-    )
-    accepted = ToleranceVerifier(32).accept(tree, Scored(logits, torch.zeros(1, 4, 1)), context)
-    assert accepted.counts.tolist() == [3]
-    assert accepted.path[0].tolist() == [0, 2, 3]
-    assert accepted.next_roots.tolist() == [[8]]

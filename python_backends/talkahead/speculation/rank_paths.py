@@ -8,11 +8,12 @@ Calibration after Medusa (Cai et al. 2024).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from talkahead.speculation.token_tree import ROOT_PARENT, TreeShape
 
 RankPath = tuple[int, ...]
@@ -55,6 +56,17 @@ class RankTree:
     """The nodes below the root, each as its rank path, parents before children."""
 
     paths: tuple[RankPath, ...]
+
+    @classmethod
+    def from_lists(cls, paths: Iterable[Sequence[int]]) -> RankTree:
+        """From what a manifest holds: the paths as lists. Raises ValueError if they are no tree."""
+        tree = cls(tuple(map(tuple, paths)))
+        known: set[RankPath] = {()}
+        for path in tree.paths:
+            if path in known or path[:-1] not in known or min(path) < 0:
+                raise ValueError(f"no tree: {list(path)} is there twice, precedes its parent or is below 0")
+            known.add(path)
+        return tree
 
     @property
     def shape(self) -> TreeShape:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+import json
 
-from training.rank_paths import RankPaths, RankTree
+import numpy as np
+import pytest
+from talkahead.speculation.rank_paths import RankPaths, RankTree
 
 # Two heads; each row: the ranks of the two tokens that follow a root.
 RANKS = np.array([[0, 0], [0, 1], [0, 1], [1, 0], [1, 9], [3, 0], [0, 0], [0, 1]])
@@ -48,3 +50,15 @@ def test_steps_go_on_behind_the_accepted_path() -> None:
     ranks = np.array([[5, 0], [1, 0], [9, 9], [0, 1], [9, 9], [9, 9], [0, 7]])
     assert tree.steps(ranks) == 4
     assert RankTree(()).steps(ranks) == len(ranks)
+
+
+def test_a_tree_survives_its_manifest() -> None:
+    tree = RankPaths.count(RANKS, width=3).best_tree(5)
+    assert RankTree.from_lists(json.loads(json.dumps(tree.paths))) == tree
+    assert len(RankTree.from_lists([]).shape) == 1
+
+
+@pytest.mark.parametrize("paths", [[[0], [0]], [[0, 1], [0]], [[1, 0]], [[-1]], [[]]])
+def test_paths_that_are_no_tree_are_refused(paths: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match="no tree"):
+        RankTree.from_lists(paths)

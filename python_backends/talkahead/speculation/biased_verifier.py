@@ -1,0 +1,23 @@
+"""Speculative sampling that is told to be lenient by a constant."""
+
+from __future__ import annotations
+
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.rejection_walk import walk
+from talkahead.speculation.token_tree import TokenTree
+
+
+class BiasedVerifier:
+    """A drafted token is accepted with probability min(1, q / p) + bias; a bias of 0 is `ratio`.
+
+    Lin et al. 2025 ("speech speculative decoding"). One codebook (C = 1).
+    """
+
+    preserves = Preserves.NOTHING
+    history_frames = 0
+
+    def __init__(self, bias: float) -> None:
+        self._bias = bias
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        return walk(tree, scored, context, bias=self._bias)

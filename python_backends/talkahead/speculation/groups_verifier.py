@@ -1,0 +1,26 @@
+"""Speculative sampling of groups of tokens that sound alike."""
+
+from __future__ import annotations
+
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.rejection_walk import walk
+from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.token_tree import TokenTree
+
+
+class GroupsVerifier:
+    """A drafted token draws one of its groups, and stands for it if the target agrees on the group.
+
+    Accepted with probability Q / P of the group (Yanuka et al. 2025, equations 4 to 7); else a group is drawn
+    from (Q - P)+ and a token of it as the target has it (equations 8 and 10), at once by a sparse product
+    instead of by trials. Groups of one token each are `ratio`. One codebook (C = 1).
+    """
+
+    preserves = Preserves.GROUPS
+    history_frames = 0
+
+    def __init__(self, groups: SimilarityGroups) -> None:
+        self._groups = groups
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        return walk(tree, scored, context, self._groups)

@@ -1,0 +1,58 @@
+"""The longest path of a tree whose nodes pass a test each, for verifiers that do not promise a distribution.
+
+Shapes: B rows, N nodes, V vocabulary, M nodes of a path at most.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.sampling import Draws
+from talkahead.speculation.token_tree import TokenTree
+
+
+def accept_longest(
+    tree: TokenTree, scored: Scored, context: Context, draws: Draws, has_passed: Tensor, eos: int
+) -> Accepted:
+    """Take the longest path of nodes that have passed; ties go to the likelier one, then to the earlier node.
+
+    The next root is the first draw at its end. Nothing is accepted behind the end of speech: a path that goes
+    on there is no longer than one that stops.
+
+    Args:
+        draws: after each node, of at least one trial.
+        has_passed: bool [B, N]; the root's is not looked at.
+    """
+    shape = tree.shape
+    paths, depths = shape.paths.to(has_passed.device), shape.depth_row.to(has_passed.device)
+    ends = tree.tokens[..., 0] == eos
+    is_open = has_passed & ~_of_parents(tree, ends)
+    is_open[:, 0] = True
+    log_likelihoods = _log_likelihoods(tree, scored, context, draws)
+    log_likelihoods[:, 0] = 0.0
+    on_path = paths >= 0
+    is_reached = (is_open[:, paths.clamp_min(0)] | ~on_path).all(dim=2)
+    likelihoods = torch.where(on_path, log_likelihoods[:, paths.clamp_min(0)], 0.0).sum(dim=2)
+    lengths = torch.where(is_reached, depths, -1)
+    is_longest = lengths == lengths.max(dim=1, keepdim=True).values
+    last = torch.where(is_longest, likelihoods, -torch.inf).argmax(dim=1)
+    rows = torch.arange(tree.num_rows, device=last.device)
+    return Accepted(paths[last].clamp_min(0), depths[last] + 1, draws.tokens[rows, last, :1])
+
+
+def _of_parents(tree: TokenTree, values: Tensor) -> Tensor:
+    """Each node's parent's value, [B, N]; the root's own."""
+    return values[:, tree.shape.parent_row.to(values.device)]
+
+
+def _log_likelihoods(tree: TokenTree, scored: Scored, context: Context, draws: Draws) -> Tensor:
+    """log q of each node after its parent, float64 [B, N]; of the root, anything.
+
+    Outside top-k and top-p it goes on as if the token were inside.
+    """
+    parents = tree.shape.parent_row.to(scored.logits.device)
+    rows = torch.arange(tree.num_rows, device=parents.device)[:, None]
+    logits = scored.logits[rows, parents, tree.tokens[..., 0]].to(torch.float64)
+    return logits * context.settings.sharpness[:, None] - draws.log_norms[:, parents]

@@ -1,0 +1,20 @@
+"""Speculative sampling: the same distribution as plain decoding, token by token."""
+
+from __future__ import annotations
+
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.rejection_walk import walk
+from talkahead.speculation.token_tree import TokenTree
+
+
+class RatioVerifier:
+    """A drafted token is accepted with probability q / p; the first one refused is replaced from (q - p)+.
+
+    Leviathan et al. 2023, algorithm 1. One codebook (C = 1).
+    """
+
+    preserves = Preserves.DISTRIBUTION
+    history_frames = 0
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        return walk(tree, scored, context)

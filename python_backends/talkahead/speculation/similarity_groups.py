@@ -1,0 +1,117 @@
+"""Groups of tokens that the target hardly tells apart, from its embeddings.
+
+Acoustic similarity groups of Yanuka et al. 2025, section 2.1. Groups overlap: a token's probability is split
+in equal parts over the groups that hold it (equation 3), so that groups have probabilities that sum to 1.
+
+Shapes: B rows, V vocabulary, M groups, E memberships, D embedding size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_LANES = 16
+"""Rows are padded to a multiple of it: sums over groups then run in vectors."""
+
+
+@dataclass(frozen=True)
+class SimilarityGroups:
+    """Which tokens each group holds, and which groups hold each token.
+
+    Args:
+        members: int64 [E], the tokens of the first group in order, then those of the second, ...
+        starts: int64 [M], where each group begins in `members`.
+        owners: int64 [E], the groups of the first token in order, then those of the second, ...
+        owner_starts: int64 [V], where each token begins in `owners`.
+        num_owners: int64 [V], N(t): in how many groups each token is, at least 1.
+    """
+
+    members: Tensor
+    starts: Tensor
+    owners: Tensor
+    owner_starts: Tensor
+    num_owners: Tensor
+
+    @classmethod
+    def of(cls, embeddings: Tensor, threshold: float, alone: Collection[int] = ()) -> Self:
+        """For each token those whose embedding has a cosine above `threshold` with its own (equation 1).
+
+        Equal groups count once. A token is in its own group whatever the rounding.
+
+        Args:
+            embeddings: [V, D].
+            threshold: from -1 to 1; at 1, and in practice well below, each token is a group.
+            alone: tokens that are no sound (end of speech): each is a group of its own and in no other.
+        """
+        unit = functional.normalize(embeddings.to(torch.float64), dim=1)
+        is_member = (unit @ unit.T).clamp(-1.0, 1.0) > threshold
+        if alone:
+            single = torch.tensor(sorted(alone), device=unit.device)
+            is_member[single] = False
+            is_member[:, single] = False
+        is_member.fill_diagonal_(True)
+        return cls.from_membership(torch.unique(is_member, dim=0))
+
+    @classmethod
+    def from_membership(cls, is_member: Tensor) -> Self:
+        """From bool [M, V]; every token is in a group, and every group holds a token."""
+        assert bool(is_member.any(0).all()), "a token in no group"
+        assert bool(is_member.any(1).all()), "an empty group"
+        members, owners = is_member.nonzero()[:, 1], is_member.T.nonzero()[:, 1]
+        sizes, num_owners = is_member.sum(1), is_member.sum(0)
+        return cls(members, sizes.cumsum(0) - sizes, owners, num_owners.cumsum(0) - num_owners, num_owners)
+
+    @property
+    def num_groups(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Tensor:
+        """int64 [M]."""
+        return self.runs[1].diff()
+
+    @property
+    def runs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Members and where each group begins, [M + 1]; owners and where each token's begin, [V + 1].
+
+        The last entry is where the last one ends.
+        """
+        end = self.starts.new_tensor([len(self.members)])
+        return self.members, torch.cat([self.starts, end]), self.owners, torch.cat([self.owner_starts, end])
+
+    @property
+    def mean_size(self) -> float:
+        return len(self.members) / self.num_groups
+
+    @property
+    def largest_size(self) -> int:
+        return int(self.sizes.max())
+
+    def masses(self, probs: Tensor) -> Tensor:
+        """[B, M] from [B, V]: each token's probability in equal parts over its groups (equation 5)."""
+        return _sums(probs / self.num_owners, self.members, self.starts)
+
+    def label(self, tokens: Tensor, chances: Tensor) -> Tensor:
+        """One of each token's groups, int64 [B]; all are as likely (equation 6)."""
+        count = self.num_owners[tokens]
+        which = (chances * count).to(torch.int64).clamp_max(count - 1)
+        return self.owners[self.owner_starts[tokens] + which]
+
+    def token_weights(self, probs: Tensor, left: Tensor) -> Tensor:
+        """[B, V]: a group in proportion to `left` [B, M], then a token of it as in `probs` (equation 10)."""
+        masses = self.masses(probs)
+        shares = torch.where(masses > 0, left / masses, 0.0)
+        return probs / self.num_owners * _sums(shares, self.owners, self.owner_starts)
+
+
+def _sums(values: Tensor, entries: Tensor, starts: Tensor) -> Tensor:
+    """Sums of runs of `entries`: [B, K] to [B, len(starts)]. A row's sums are its own."""
+    count = len(values)
+    table = functional.pad(values.T, (0, -count % _LANES)).contiguous()
+    return functional.embedding_bag(entries, table, starts, mode="sum")[:, :count].T

@@ -1,0 +1,42 @@
+"""Verification that lets the target draw several times."""
+
+from __future__ import annotations
+
+from talkahead.speculation import native_walk
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.draws import trial_streams
+from talkahead.speculation.longest_path import accept_longest
+from talkahead.speculation.plain_step import accept_root
+from talkahead.speculation.sampling import draw_several
+from talkahead.speculation.token_tree import TokenTree
+
+
+class ToleranceVerifier:
+    """A node is accepted when it is among `tolerance` draws after its parent; the longest path is taken.
+
+    Li et al. 2025, section II-C. The first draw is that of plain decoding, and the next root: a tolerance of
+    1 is `match`. One codebook (C = 1).
+    """
+
+    preserves = Preserves.NOTHING
+    history_frames = 0
+
+    def __init__(self, tolerance: int, eos: int) -> None:
+        self._tolerance = tolerance
+        self._eos = eos
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        if tree.shape.is_root_alone:
+            return accept_root(scored, context)
+        streams = trial_streams(context.keys, self._tolerance)
+        accepted = native_walk.longest(tree, scored, context, streams, top_k=0, eos_top_k=0, eos=self._eos)
+        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        """What `accept` does, on any device and in any precision."""
+        positions = context.positions[:, None] + tree.shape.depth_row.to(scored.logits.device) + 1
+        streams = trial_streams(context.keys, self._tolerance)
+        draws = draw_several(scored.logits, context.settings, streams, positions)
+        behind_parents = draws.tokens[:, tree.shape.parent_row.to(positions.device)]
+        has_passed = (behind_parents == tree.tokens).any(dim=2)
+        return accept_longest(tree, scored, context, draws, has_passed, self._eos)

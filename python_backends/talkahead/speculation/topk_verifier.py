@@ -1,0 +1,46 @@
+"""Verification by membership in what the target finds likely."""
+
+from __future__ import annotations
+
+import torch
+
+from talkahead.speculation import native_walk
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.longest_path import accept_longest
+from talkahead.speculation.plain_step import accept_root
+from talkahead.speculation.sampling import draw_several
+from talkahead.speculation.token_tree import TokenTree
+
+
+class TopkVerifier:
+    """A node is accepted when it is among the target's `top_k` best tokens after its parent.
+
+    Tian et al. 2025, algorithm 1; the end of speech must be among the best `eos_top_k`. The next root is
+    drawn as in plain decoding. Of a tree, the longest path is taken. One codebook (C = 1).
+    """
+
+    preserves = Preserves.NOTHING
+    history_frames = 0
+
+    def __init__(self, top_k: int, eos_top_k: int, eos: int) -> None:
+        self._top_k = top_k
+        self._eos_top_k = eos_top_k
+        self._eos = eos
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        if tree.shape.is_root_alone:
+            return accept_root(scored, context)
+        limits = {"top_k": self._top_k, "eos_top_k": self._eos_top_k, "eos": self._eos}
+        accepted = native_walk.longest(tree, scored, context, context.keys[:, None], **limits)
+        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        """What `accept` does, on any device and in any precision."""
+        shape, tokens = tree.shape, tree.tokens[..., 0]
+        positions = context.positions[:, None] + shape.depth_row.to(tokens.device) + 1
+        draws = draw_several(scored.logits, context.settings, context.keys[:, None], positions)
+        behind_parents = scored.logits[:, shape.parent_row.to(tokens.device)]
+        own = behind_parents.gather(2, tokens[..., None])
+        ranks = (behind_parents > own).sum(dim=2)
+        has_passed = ranks < torch.where(tokens == self._eos, self._eos_top_k, self._top_k)
+        return accept_longest(tree, scored, context, draws, has_passed, self._eos)

@@ -1,0 +1,111 @@
+"""The walks in C accept what the tensor code accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from markov_speech import (
+    SHAPES,
+    BestDrafter,
+    MarkovBackbone,
+    SampledDrafter,
+    context_of,
+    keys_of,
+    make_tables,
+    settings_of,
+)
+from talkahead.speculation import native_walk
+from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.native_sampler import native_sampler
+from talkahead.speculation.rejection_walk import walk, walk_in_torch
+from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speculation.tolerance_verifier import ToleranceVerifier
+from talkahead.speculation.topk_verifier import TopkVerifier
+
+Accept = Callable[[TokenTree, Scored, Context], Accepted]
+Case = tuple[TokenTree, Scored, Context]
+
+VOCABULARY, ROWS = 60, 300
+EOS = VOCABULARY - 1
+DEEP = TreeShape((-1, 0, 0, 0, 1, 1, 2, 4, 4, 6, 7, 10, 10))
+GROUPS = SimilarityGroups.of(
+    torch.randn(VOCABULARY, 4, generator=torch.Generator().manual_seed(0)), threshold=0.7, alone=(EOS,)
+)
+MATCH, TOLERANCE, TOPK = MatchVerifier(), ToleranceVerifier(3, EOS), TopkVerifier(6, 2, EOS)
+
+
+def by_ratio(groups: SimilarityGroups | None, bias: float) -> tuple[Accept, Accept]:
+    return (
+        lambda tree, scored, context: walk(tree, scored, context, groups, bias),
+        lambda tree, scored, context: walk_in_torch(tree, scored, context, groups, bias),
+    )
+
+
+WALKS: dict[str, tuple[Accept, Accept]] = {
+    "match": (MATCH.accept, MATCH.accept_in_torch),
+    "tolerance": (TOLERANCE.accept, TOLERANCE.accept_in_torch),
+    "topk": (TOPK.accept, TOPK.accept_in_torch),
+    "ratio": by_ratio(None, 0.0),
+    "biased": by_ratio(None, 0.2),
+    "groups": by_ratio(GROUPS, 0.0),
+}
+
+
+@pytest.fixture(params=["sampled", "distinct", "best"])
+def drafting(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture(params=[*SHAPES, "deep"])
+def case(request: pytest.FixtureRequest, drafting: str) -> Case:
+    """Float32; a peaked target, so that paths are long and short, and rows of all kinds of settings."""
+    shape = {**SHAPES, "deep": DEEP}[request.param]
+    target, draft = (2.5 * table.float() for table in make_tables(VOCABULARY, seed=7, difference=0.4))
+    settings = settings_of(ROWS, (1.0, 0, 1.0), (0.7, 0, 0.9), (0.0, 0, 1.0), (1.3, 6, 0.95))
+    roots = (torch.arange(ROWS) % VOCABULARY)[:, None]
+    context = context_of(roots, 3 * torch.arange(ROWS), keys_of(ROWS), settings)
+    if drafting == "best":
+        tree = BestDrafter(draft, shape).propose(context)
+    else:
+        tree = SampledDrafter(draft, shape, is_distinct=drafting == "distinct").propose(context)
+    return tree, MarkovBackbone(target).score(tree, context.rows), context
+
+
+@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS.keys())
+def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case) -> None:
+    """Sums differ in their last bits, which none of these outcomes hangs on."""
+    assert native_sampler() is not None
+    in_c, in_torch = (accept(*case) for accept in walks)
+    assert torch.equal(in_c.counts, in_torch.counts)
+    assert torch.equal(in_c.path, in_torch.path)
+    assert torch.equal(in_c.next_roots, in_torch.next_roots)
+    if len(case[0].shape) > 1:
+        assert len(in_c.counts.unique()) > 1
+
+
+def test_what_c_cannot_read_goes_to_torch(case: Case) -> None:
+    tree, scored, context = case
+    double = Scored(scored.logits.double(), scored.hidden)
+    limits = {"top_k": 1, "eos_top_k": 1, "eos": 0}
+    assert native_walk.match(tree, double, context) is None
+    assert native_walk.ratio(tree, double, context, None, 0.0) is None
+    assert native_walk.longest(tree, double, context, context.keys[:, None], **limits) is None
+    for in_c, _ in WALKS.values():
+        assert torch.equal(in_c(tree, double, context).counts, in_c(*case).counts)
+
+
+def test_logits_that_are_no_numbers_still_give_a_token(case: Case) -> None:
+    """A broken model must not make the server read outside its tables."""
+    tree, scored, context = case
+    broken = Scored(torch.full_like(scored.logits, torch.nan), scored.hidden)
+    for in_c, in_torch in WALKS.values():
+        for accept in (in_c, in_torch):
+            accepted = accept(tree, broken, context)
+            assert bool(((accepted.next_roots >= 0) & (accepted.next_roots < VOCABULARY)).all())
+            assert bool(((accepted.path >= 0) & (accepted.path < tree.num_nodes)).all())
+            assert bool((accepted.counts >= 1).all())

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Self
 
 import torch
+from talkahead.backbone.decoder_choice import Precision
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.draws import stream_keys
@@ -129,12 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = Environment.record()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    cells = [cell for shape in options.shapes for cell in _cells(shape, options.cache)]
+    cells = [
+        cell for shape in options.shapes for cell in _cells(shape, options.cache, options.precision.dtype)
+    ]
     costs = measure(cells, options.repeats)
     print(report.markdown(list(summary(costs))))
     settings = {
         "cache": options.cache,
         "repeats": options.repeats,
+        "precision": options.precision,
         "clock": "CPU time of the thread",
         "heads": HEADS,
         "head_candidates": HEAD_CANDIDATES,
@@ -188,11 +192,11 @@ def summary(costs: Sequence[Cost]) -> Iterator[dict[str, str]]:
         }
 
 
-def _cells(shape: Shape, cache: int) -> Iterator[_Cell]:
-    decoder = _decoder(shape, cache, max(NODES))
-    drafts = {layers: _decoder(replace(shape, layers=layers), cache, 1) for layers in DRAFT_LAYERS}
+def _cells(shape: Shape, cache: int, precision: torch.dtype) -> Iterator[_Cell]:
+    decoder = _decoder(shape, cache, max(NODES), precision)
+    drafts = {layers: _decoder(replace(shape, layers=layers), cache, 1, precision) for layers in DRAFT_LAYERS}
     together = replace(shape, layers=0, vocabulary=HEADS * (shape.width + shape.vocabulary))
-    heads = _decoder(together, cache, 1)
+    heads = _decoder(together, cache, 1, precision)
     for rows in ROWS:
         for nodes in NODES:
             yield _Cell(shape, "step", rows, nodes, _step(decoder, rows, nodes))
@@ -202,10 +206,17 @@ def _cells(shape: Shape, cache: int) -> Iterator[_Cell]:
         yield _Cell(shape, "heads", rows, HEADS, _guessing(shape, heads, rows))
 
 
-def _decoder(shape: Shape, cache: int, nodes: int) -> NativeDecoder:
+def _decoder(shape: Shape, cache: int, nodes: int, precision: torch.dtype) -> NativeDecoder:
     """Random weights that bfloat16 holds, and KV of `cache` positions in every slot."""
     state = {name: value.bfloat16().float() for name, value in Llama(shape.config).state_dict().items()}
-    decoder = NativeDecoder(shape.config, state, num_slots=max(ROWS), max_positions=cache, max_nodes=nodes)
+    decoder = NativeDecoder(
+        shape.config,
+        state,
+        num_slots=max(ROWS),
+        max_positions=cache,
+        max_nodes=nodes,
+        precision=precision,
+    )
     slots = list(range(max(ROWS)))
     decoder.prefill(slots, torch.randn(len(slots), cache, shape.width), [cache] * len(slots))
     return decoder
@@ -251,6 +262,13 @@ def _parser() -> argparse.ArgumentParser:
     shapes = list(map(Shape.parse, CANDIDATES))
     add("--shapes", type=Shape.parse, nargs="+", default=shapes, metavar="LxWxI", help=" ".join(CANDIDATES))
     add("--cache", type=int, default=150, help="positions behind each stream (%(default)s)")
+    add(
+        "--precision",
+        type=Precision,
+        choices=list(Precision),
+        default=Precision.FLOAT32,
+        help="(%(default)s)",
+    )
     add("--repeats", type=int, default=15, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/costing.json"), help="(%(default)s)")
     return parser

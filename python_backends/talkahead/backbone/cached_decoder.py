@@ -1,12 +1,12 @@
-"""What decoders over a `SlotCache` have in common: sizes, and what happens to slots between forwards."""
+"""What decoders over cached slots have in common: sizes, and what happens to slots between forwards."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
-from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.token_tree import TreeShape
 
@@ -36,16 +36,34 @@ class LlamaShape(Protocol):
     def eos_token_id(self) -> int: ...
 
 
+class Cache(Protocol):
+    """Keys and values by slot; what lies behind a slot's length is scratch."""
+
+    lengths: Tensor
+    """int64 [slots]"""
+
+    def compact(self, accepted: Accepted, slots: slice) -> None:
+        """Bring each slot's accepted nodes, which lie behind its length in tree order, next to each other."""
+
+    def move(self, source: int, target: int) -> None: ...
+
+    def swap(self, first: int, second: int) -> None: ...
+
+    def release(self, slot: int) -> None: ...
+
+
 class CachedDecoder:
-    """Holds the cache; a subclass adds `prefill` and `score`.
+    """Holds sizes; a subclass adds the cache, `prefill` and `score`.
 
     Args:
         config: the model's shape.
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
-        dtype: of the cache, logits and hidden states.
+        dtype: of logits and hidden states.
     """
+
+    cache: Cache
 
     def __init__(
         self,
@@ -63,15 +81,6 @@ class CachedDecoder:
         self.max_nodes = max_nodes
         self.dtype = dtype
         self.device = device
-        self.cache = SlotCache(
-            config.num_hidden_layers,
-            num_slots,
-            config.num_key_value_heads,
-            max_positions + max_nodes,
-            config.head_dim,
-            dtype=dtype,
-            device=device,
-        )
 
     @property
     def vocab_size(self) -> int:

@@ -1,4 +1,4 @@
-"""Which decoder runs a talker's weights: native on CPUs that can compile it, torch everywhere else."""
+"""Which decoder runs a talker's weights, and how precisely: native where it compiles, else torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
-from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import TalkaheadError
 from talkahead.native_library import NativeUnavailable
@@ -26,6 +26,22 @@ class DecoderChoice(StrEnum):
     NATIVE = "native"
 
 
+class Precision(StrEnum):
+    """What products are computed in; float32 on a CPU that does not multiply the others."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    INT8 = "int8"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        dtype: torch.dtype = getattr(torch, self)
+        return dtype
+
+
+_NATIVE = tuple(precision.dtype for precision in Precision)
+
+
 def load_decoder(
     config: LlamaShape,
     state: Mapping[str, Tensor],
@@ -39,16 +55,25 @@ def load_decoder(
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
+    int8 is the native decoder's; torch narrows to bfloat16 instead.
+
     Raises:
         TalkaheadError: the native decoder was insisted on and cannot run.
     """
-    served = torch.device(device).type == "cpu" and dtype is torch.float32
-    if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and served):
+    can_serve = torch.device(device).type == "cpu" and dtype in _NATIVE
+    if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and can_serve):
         try:
-            if not served:
-                raise NativeUnavailable(f"it computes in float32 on a CPU, not in {dtype} on {device}")
+            if not can_serve:
+                raise NativeUnavailable(
+                    f"it computes in {', '.join(Precision)} on a CPU, not in {dtype} on {device}"
+                )
             return NativeDecoder(
-                config, state, num_slots=num_slots, max_positions=max_positions, max_nodes=max_nodes
+                config,
+                state,
+                num_slots=num_slots,
+                max_positions=max_positions,
+                max_nodes=max_nodes,
+                precision=_native_precision(dtype),
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:
@@ -60,6 +85,13 @@ def load_decoder(
         num_slots=num_slots,
         max_positions=max_positions,
         max_nodes=max_nodes,
-        dtype=dtype,
+        dtype=torch.bfloat16 if dtype is torch.int8 else dtype,
         device=device,
     )
+
+
+def _native_precision(dtype: torch.dtype) -> torch.dtype:
+    if can_multiply(dtype):
+        return dtype
+    _LOG.warning("the talker decodes in float32: this CPU does not multiply %s (avx512)", name_of(dtype))
+    return torch.float32

@@ -1,7 +1,10 @@
 """The Llama decoder that serves on CPUs: one C call per forward, over the same slots as `SlotDecoder`.
 
 A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
-(`native/decoder.c`). float32 throughout; weights that bfloat16 holds exactly are read as bfloat16.
+(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16,
+weights, keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay
+float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
+for each output and for each row.
 
 Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
@@ -19,19 +22,30 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.panel_cache import PanelCache
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
-_BFLOAT16, _FLOAT32 = 0, 1
+_BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
+_ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+"""What `talkahead_abilities` must be at least."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
 
 class _Matrix(Structure):
-    _fields_ = (("panels", c_void_p), ("inputs", c_int64), ("outputs", c_int64), ("kind", c_int64))
+    _fields_ = (
+        ("panels", c_void_p),
+        ("inputs", c_int64),
+        ("outputs", c_int64),
+        ("kind", c_int64),
+        ("scales", c_void_p),
+        ("offsets", c_void_p),
+    )
 
 
 class _Layer(Structure):
@@ -55,6 +69,8 @@ class _Model(Structure):
         ("intermediate", c_int64),
         ("num_slots", c_int64),
         ("num_positions", c_int64),
+        ("packing", c_int64),
+        ("entering", c_int64),
         ("epsilon", c_double),
         ("layers", POINTER(_Layer)),
         ("final_norm", c_void_p),
@@ -94,6 +110,7 @@ class NativeDecoder(CachedDecoder):
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
+        precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
     """
 
     def __init__(
@@ -104,9 +121,12 @@ class NativeDecoder(CachedDecoder):
         num_slots: int,
         max_positions: int,
         max_nodes: int = 1,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         _refuse_uneven(config)
-        self._library = _bound(load_library(SOURCE))
+        if not can_multiply(precision):
+            raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+        self._library = _library()
         super().__init__(
             config,
             num_slots=num_slots,
@@ -115,13 +135,23 @@ class NativeDecoder(CachedDecoder):
             dtype=torch.float32,
             device=torch.device("cpu"),
         )
+        self._precision = precision
+        self._packing = 1 if precision is torch.float32 else 2
+        self.cache: PanelCache = PanelCache(
+            config.num_hidden_layers,
+            num_slots,
+            config.num_key_value_heads,
+            max_positions + max_nodes,
+            words=config.head_dim // self._packing,
+            panel=self._library.talkahead_panel(),
+            compact=self._compact,
+        )
         self._kept: list[Tensor] = []  # what C points at
+        self._arena = Arena()  # of weights, in the order of their use
         self._slots = torch.arange(num_slots)
         self._embeddings = _plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
-        self._workspace = torch.empty(
-            self._library.talkahead_workspace_bytes(byref(self._model)), dtype=torch.uint8
-        )
+        self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
     # Weights
 
@@ -138,7 +168,9 @@ class NativeDecoder(CachedDecoder):
             dim=config.head_dim,
             intermediate=config.intermediate_size,
             num_slots=self.num_slots,
-            num_positions=cache.num_positions,
+            num_positions=self.max_positions + self.max_nodes,
+            packing=self._packing,
+            entering=2 if self._precision is torch.bfloat16 else 1,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._keep(state["model.norm.weight"]),
@@ -169,17 +201,31 @@ class NativeDecoder(CachedDecoder):
     def _pack(self, weight: Tensor) -> _Matrix:
         plain = _plain(weight)
         outputs, inputs = plain.shape
-        kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
-        panels = torch.empty(self._library.talkahead_packed_bytes(inputs, outputs, kind), dtype=torch.uint8)
+        scales = offsets = None
+        if self._precision is torch.int8:
+            steps = plain.abs().amax(1).clamp_min(1e-30) / 127
+            plain, kind = (plain / steps[:, None]).round(), _BYTES
+            scales, offsets = self._padded(steps), self._padded((128 * plain.sum(1)).to(torch.int32))
+        elif self._precision is torch.bfloat16:
+            plain, kind = plain.bfloat16().float(), _PAIRED
+        else:
+            kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
+        panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
-        return _Matrix(panels.data_ptr(), inputs, outputs, kind)
+        return _Matrix(panels.data_ptr(), inputs, outputs, kind, scales, offsets)
+
+    def _padded(self, column: Tensor) -> int:
+        """[outputs], zero up to a whole panel."""
+        panel = self._library.talkahead_panel()
+        self._kept.append(torch.nn.functional.pad(column, (0, -len(column) % panel)))
+        return self._kept[-1].data_ptr()
 
     def _rotations(self) -> tuple[Tensor, Tensor]:
         """Cosines and sines [positions, d / 2]."""
         dim = self.config.head_dim
         speeds = self.config.rope_theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-        angles = torch.outer(torch.arange(self.cache.num_positions, dtype=torch.float64), speeds)
+        angles = torch.outer(torch.arange(self.max_positions + self.max_nodes, dtype=torch.float64), speeds)
         return angles.cos(), angles.sin()
 
     # Forwards
@@ -214,6 +260,17 @@ class NativeDecoder(CachedDecoder):
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
+    def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
+        self._library.talkahead_compact(
+            byref(self._model),
+            len(slots),
+            slots.data_ptr(),
+            lengths.data_ptr(),
+            counts.data_ptr(),
+            paths.data_ptr(),
+            paths.shape[1],
+        )
+
     def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
         """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""
         hidden = torch.empty(wanted, self.hidden_size)
@@ -230,6 +287,15 @@ class NativeDecoder(CachedDecoder):
         if failed:
             raise IndexError("rows do not fit their slots")
         return logits, hidden
+
+
+def can_multiply(precision: torch.dtype) -> bool:
+    """Whether this CPU does; raises NativeUnavailable where nothing can be compiled."""
+    return precision in _ABILITIES and int(_library().talkahead_abilities()) >= _ABILITIES[precision]
+
+
+def name_of(precision: torch.dtype) -> str:
+    return str(precision).removeprefix("torch.")
 
 
 def _refuse_uneven(config: LlamaShape) -> None:
@@ -252,14 +318,21 @@ def _parents(shape: TreeShape) -> Tensor:
     return torch.tensor(shape.parents, dtype=torch.int32)
 
 
-def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Tells ctypes the signatures."""
+def _library() -> ctypes.CDLL:
+    """Compiled on first use; knows its signatures."""
+    library = load_library(SOURCE)
+    library.talkahead_abilities.argtypes = []
+    library.talkahead_abilities.restype = c_int
     library.talkahead_packed_bytes.argtypes = [c_int64, c_int64, c_int64]
     library.talkahead_packed_bytes.restype = c_int64
     library.talkahead_pack.argtypes = [c_void_p, c_int64, c_int64, c_int64, c_void_p]
     library.talkahead_pack.restype = None
     library.talkahead_workspace_bytes.argtypes = [POINTER(_Model)]
     library.talkahead_workspace_bytes.restype = c_int64
+    library.talkahead_panel.argtypes = []
+    library.talkahead_panel.restype = c_int64
+    library.talkahead_compact.argtypes = [POINTER(_Model), c_int64, *(c_void_p,) * 4, c_int64]
+    library.talkahead_compact.restype = None
     library.talkahead_decode.argtypes = [
         POINTER(_Model),
         c_void_p,

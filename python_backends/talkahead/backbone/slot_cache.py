@@ -51,11 +51,6 @@ class SlotCache:
     def num_bytes(self) -> int:
         return self._kv.numel() * self._kv.element_size()
 
-    @property
-    def address(self) -> int:
-        """Of the first float, for code that is not Python's."""
-        return self._kv.data_ptr()
-
     def rows_at(self, slots: Tensor, positions: Tensor) -> Tensor:
         """Flat rows of the keys and values at (slot, position), [T 2 K] from [T] each, for every layer."""
         base = slots * (self._num_heads * self.num_positions) + positions

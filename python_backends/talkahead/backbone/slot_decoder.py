@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -63,6 +64,15 @@ class SlotDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32 if dtype is torch.bfloat16 else dtype,
             device=torch.device(device),
+        )
+        self.cache: SlotCache = SlotCache(
+            config.num_hidden_layers,
+            num_slots,
+            config.num_key_value_heads,
+            max_positions + max_nodes,
+            config.head_dim,
+            dtype=self.dtype,
+            device=self.device,
         )
         self._product_dtype = dtype
         self._heads = config.num_attention_heads

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.backbone import Backbone
-from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
+from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
 from talkahead.backbone.llama import load_llama
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
@@ -25,6 +27,7 @@ from talkahead.serving.triton_api import InferenceRequest, ResponseSender, Trito
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.types import SegmentHeader
 
+_Choice = TypeVar("_Choice", bound=StrEnum)
 _WARM_UP_SYMBOLS = 40
 _WARM_UP_SECONDS = 0.5
 
@@ -117,17 +120,19 @@ def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device
         state,
         num_slots=config.whole("slots", 16),
         max_positions=shape.max_position_embeddings,
+        dtype=_chosen(config, "precision", Precision.FLOAT32).dtype,
         device=device,
-        choice=_decoder_choice(config),
+        choice=_chosen(config, "decoder", DecoderChoice.AUTO),
     )
 
 
-def _decoder_choice(config: ModelConfig) -> DecoderChoice:
-    name = config.parameters.get("decoder", DecoderChoice.AUTO)
+def _chosen(config: ModelConfig, name: str, default: _Choice) -> _Choice:
+    """A parameter of config.pbtxt that names one of a few."""
+    text = config.parameters.get(name, default)
     try:
-        return DecoderChoice(name)
+        return type(default)(text)
     except ValueError as error:
-        raise BadRequest("talker: parameter decoder", name, ", ".join(DecoderChoice)) from error
+        raise BadRequest(f"talker: parameter {name}", text, ", ".join(type(default))) from error
 
 
 class _WarmUpOutlet:

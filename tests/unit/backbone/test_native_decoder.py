@@ -18,7 +18,7 @@ from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -29,14 +29,15 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
 
-NEAR = 2e-5
-"""Largest error of a logit, as a share of the logits' spread."""
-SLOTS, POSITIONS, NODES = 16, 150, 9
+NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
+"""Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
+SLOTS, POSITIONS, NODES = 16, 150, 20
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
     "one head": LlamaConfig(50, 49, 64, 96, 3, 4, 1, 16),
-    "wide heads": LlamaConfig(70, 69, 112, 48, 2, 2, 2, 80),
+    "wide heads": LlamaConfig(70, 69, 112, 48, 2, 2, 2, 112),
 }
 Decoder = SlotDecoder | NativeDecoder
 
@@ -54,17 +55,29 @@ def make_state(config: LlamaConfig, is_narrow: bool = True) -> dict[str, Tensor]
     return {name: value.bfloat16().float() for name, value in state.items()} if is_narrow else state
 
 
-def make_native(config: LlamaConfig, state: dict[str, Tensor]) -> NativeDecoder:
-    return NativeDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES)
+def make_native(
+    config: LlamaConfig, state: dict[str, Tensor], precision: torch.dtype = torch.float32
+) -> NativeDecoder:
+    return NativeDecoder(
+        config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, precision=precision
+    )
 
 
 def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype) -> SlotDecoder:
     return SlotDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, dtype=dtype)
 
 
+@pytest.fixture(params=PRECISIONS.values(), ids=PRECISIONS.keys())
+def precision(request: pytest.FixtureRequest) -> torch.dtype:
+    chosen: torch.dtype = request.param
+    if not can_multiply(chosen):
+        pytest.skip(f"this CPU does not multiply {chosen}")
+    return chosen
+
+
 @pytest.fixture
-def served() -> NativeDecoder:
-    return make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]))
+def served(precision: torch.dtype) -> NativeDecoder:
+    return make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]), precision)
 
 
 def make_prompts(decoder: Decoder, *lengths: int) -> list[Tensor]:
@@ -103,19 +116,22 @@ def error(actual: Tensor, exact: Tensor) -> float:
 
 @pytest.mark.parametrize("is_narrow", [True, False], ids=["bfloat16 weights", "float32 weights"])
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
-def test_logits_are_near_those_of_double_precision(config: LlamaConfig, is_narrow: bool) -> None:
+def test_logits_are_near_those_of_double_precision(
+    config: LlamaConfig, is_narrow: bool, precision: torch.dtype
+) -> None:
     """Prompts longer than a chunk, then trees of all shapes, random paths kept, and plain steps between."""
     random.seed(5)
+    near = NEAR[precision]
     state = make_state(config, is_narrow)
-    native, exact = make_native(config, state), make_torch(config, state, torch.float64)
+    native, exact = make_native(config, state, precision), make_torch(config, state, torch.float64)
     slots, rows = [3, 4, 5], slice(3, 6)
     prompts = make_prompts(native, 61, 1, 30)
-    assert error(prefill(native, slots, prompts), prefill(exact, slots, prompts)) < NEAR
+    assert error(prefill(native, slots, prompts), prefill(exact, slots, prompts)) < near
     for nodes in (1, 7, 1, 9, 4, 1, 8):
         tree = TokenTree(torch.randint(config.vocab_size, (3, nodes, 1)), random_shape(nodes))
         ours, theirs = native.score(tree, rows), exact.score(tree, rows)
-        assert error(ours.logits, theirs.logits) < NEAR
-        assert error(ours.hidden, theirs.hidden) < NEAR
+        assert error(ours.logits, theirs.logits) < near
+        assert error(ours.hidden, theirs.hidden) < near
         last = [random.randrange(nodes) for _ in slots]
         for decoder in (native, exact):
             keep(decoder, tree.shape, last, rows)
@@ -137,25 +153,44 @@ def test_a_row_is_bitwise_the_same_in_any_company_slot_and_padding(served: Nativ
         logits = step(served, token + torch.arange(SLOTS), slice(0, SLOTS))
 
 
-def test_a_node_is_bitwise_the_step_it_stands_for(served: NativeDecoder) -> None:
-    """Along every path of a tree, and on what a kept path leaves behind."""
-    random.seed(2)
-    (prompt,) = make_prompts(served, 37)
-    shape = random_shape(9)
-    tokens = torch.randint(1600, (1, 9, 1))
-    plain = {}
-    for node in range(9):
-        path = [above for above in shape.paths[node].tolist() if above >= 0]
-        prefill(served, [0], [prompt])
-        for above in path:
-            logits = step(served, tokens[:, above, 0], slice(0, 1))
-        plain[node] = (logits, step(served, torch.tensor([3]), slice(0, 1)))
-    for node in range(9):
-        prefill(served, [2], [prompt])
-        logits = served.score(TokenTree(tokens, shape), slice(2, 3)).logits[0]
-        assert torch.equal(logits, torch.cat([plain[other][0] for other in range(9)]))
-        keep(served, shape, [node], slice(2, 3))
-        assert torch.equal(step(served, torch.tensor([3]), slice(2, 3)), plain[node][1])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+@pytest.mark.parametrize("nodes", [2, 5, NODES])
+def test_a_node_is_bitwise_the_step_it_stands_for(
+    config: LlamaConfig, nodes: int, precision: torch.dtype
+) -> None:
+    """Random trees of a batch, on even and odd pasts around whole panels, in more rows than a chunk.
+
+    Each node equals the plain steps along its path, alone in a slot; so does what a kept path leaves behind.
+    """
+    random.seed(nodes)
+    decoder = make_native(config, make_state(config), precision)
+    pasts = [1, 2, 37, 63, 64, 65]
+    prompts, rows = make_prompts(decoder, *pasts), slice(1, 1 + len(pasts))
+    shape = random_shape(nodes)
+    tokens = torch.randint(config.vocab_size, (len(pasts), nodes, 1))
+    last = [random.randrange(nodes) for _ in pasts]
+    prefill(decoder, list(range(1, 1 + len(pasts))), prompts)
+    logits = decoder.score(TokenTree(tokens, shape), rows).logits
+    keep(decoder, shape, last, rows)
+    after = step(decoder, torch.arange(len(pasts)), rows)
+    for row, prompt in enumerate(prompts):
+        for node in {0, nodes - 1, random.randrange(nodes), last[row]}:
+            prefill(decoder, [9], [prompt])
+            for above in shape.paths[node][: shape.depths[node] + 1]:
+                alone = step(decoder, tokens[row, above], slice(9, 10))
+            assert torch.equal(logits[row, node], alone[0])
+            if node == last[row]:
+                assert torch.equal(after[row], step(decoder, torch.tensor([row]), slice(9, 10))[0])
+
+
+def test_a_chain_is_bitwise_the_tree_that_it_is(served: NativeDecoder) -> None:
+    """A chain's rows are answered together, a tree's one by one behind their past."""
+    prompts, rows, chain = make_prompts(served, 36, 37), slice(0, 2), tuple(range(-1, 10))
+    tokens = torch.randint(1600, (2, 12, 1))
+    prefill(served, [0, 1], prompts)
+    logits = served.score(TokenTree(tokens[:, :11], TreeShape(chain)), rows).logits
+    forked = served.score(TokenTree(tokens, TreeShape((*chain, 3))), rows).logits
+    assert torch.equal(logits, forked[:, :11])
 
 
 def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecoder) -> None:
@@ -169,7 +204,7 @@ def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecod
 
 
 def test_streams_survive_moves_and_swaps(served: NativeDecoder) -> None:
-    prompts = make_prompts(served, 5, 9)
+    prompts = make_prompts(served, 70, 9)
     roots = torch.tensor([4, 2])
     prefill(served, [0, 1], prompts)
     before = served.score(TokenTree(roots[:, None, None]), slice(0, 2)).logits
@@ -197,8 +232,9 @@ def test_sampled_tokens_do_not_depend_on_the_company(served: NativeDecoder) -> N
     assert together[3::4] == [speak([slot])[0] for slot in range(3, SLOTS, 4)]
 
 
-def test_greedy_tokens_are_those_of_torch_but_for_ties(served: NativeDecoder) -> None:
+def test_greedy_tokens_are_those_of_torch_but_for_ties() -> None:
     """Where the two differ, the best two logits lie nearer than the measured error; each case is listed."""
+    served = make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]))
     other = make_torch(CONFIGS["as served"], make_state(CONFIGS["as served"]), torch.float32)
     prompts, rows = make_prompts(served, *range(20, 28)), slice(0, 8)
     ours, theirs = (prefill(decoder, list(range(8)), prompts) for decoder in (served, other))
@@ -257,7 +293,47 @@ def test_each_choice_gives_its_decoder() -> None:
     assert isinstance(choose(DecoderChoice.AUTO, SMALL), NativeDecoder)
     assert isinstance(choose(DecoderChoice.NATIVE, SMALL), NativeDecoder)
     assert isinstance(choose(DecoderChoice.TORCH, SMALL), SlotDecoder)
-    assert isinstance(choose(DecoderChoice.AUTO, SMALL, torch.bfloat16), SlotDecoder)
+    assert isinstance(choose(DecoderChoice.AUTO, SMALL, torch.float64), SlotDecoder)
+    assert isinstance(choose(DecoderChoice.TORCH, SMALL, torch.bfloat16), SlotDecoder)
+    with pytest.raises(TalkaheadError, match=r"float32, bfloat16, int8 on a CPU, not in torch\.float64"):
+        choose(DecoderChoice.NATIVE, SMALL, torch.float64)
+
+
+def scored_alone(decoder: Decoder) -> Tensor:
+    return prefill(decoder, [0], make_prompts(decoder, 5))
+
+
+def test_each_precision_is_its_own(precision: torch.dtype) -> None:
+    chosen = choose(DecoderChoice.AUTO, SMALL, precision)
+    expected = make_native(SMALL, make_state(SMALL), precision)
+    assert torch.equal(scored_alone(chosen), scored_alone(expected))
+    for other in PRECISIONS.values():
+        if other is not precision and can_multiply(other):
+            different = scored_alone(choose(DecoderChoice.AUTO, SMALL, other))
+            assert not torch.equal(scored_alone(expected), different)
+
+
+def test_int8_is_bfloat16_in_torch() -> None:
+    expected = make_torch(SMALL, make_state(SMALL), torch.bfloat16)
+    chosen = choose(DecoderChoice.TORCH, SMALL, torch.int8)
+    assert torch.equal(scored_alone(chosen), scored_alone(expected))
+
+
+@pytest.mark.parametrize("wanted", [torch.bfloat16, torch.int8])
+def test_a_cpu_without_a_precision_keeps_float32_and_says_so(
+    wanted: torch.dtype, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in ("native_decoder", "decoder_choice"):
+        monkeypatch.setattr(
+            f"talkahead.backbone.{module}.can_multiply", lambda precision: precision is torch.float32
+        )
+    with caplog.at_level(logging.WARNING):
+        chosen = choose(DecoderChoice.AUTO, SMALL, wanted)
+    (line,) = caplog.messages
+    assert "decodes in float32" in line
+    assert torch.equal(scored_alone(chosen), scored_alone(choose(DecoderChoice.NATIVE, SMALL)))
+    with pytest.raises(native_library.NativeUnavailable, match="does not multiply"):
+        make_native(SMALL, make_state(SMALL), wanted)
 
 
 def test_without_a_compiler_torch_serves_and_says_so(

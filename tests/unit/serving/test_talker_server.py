@@ -11,7 +11,7 @@ import pytest
 from fake_backend import FakeBackend, Request, TritonError
 from talkahead.config import ModelConfig
 from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
-from talkahead.errors import ArtifactMismatch
+from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.serving.talker_server import TalkerServer
 from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
 
@@ -112,6 +112,16 @@ def test_what_cannot_be_spoken_ends_with_an_error(
 def test_a_window_that_failed_ends_the_stream(talker_server: TalkerServer) -> None:
     error = speak(talker_server, segment(max_seconds=2), is_ok=False).sender.error
     assert error is not None and error.code == TritonError.INTERNAL and "vocoder failed" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"), [("decoder", "auto, torch, native"), ("precision", "float32, bfloat16, int8")]
+)
+def test_a_decoder_that_does_not_exist_is_refused(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], name: str, allowed: str
+) -> None:
+    with pytest.raises(BadRequest, match=f"parameter {name}.*{allowed}"):
+        TalkerServer(backend, config_of("talker", **{name: "other"}))
 
 
 def test_a_talker_and_a_vocoder_that_do_not_fit(

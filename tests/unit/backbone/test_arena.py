@@ -1,0 +1,32 @@
+"""Pieces of an arena: zero, aligned, right behind one another, and alive without it."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+from talkahead.backbone.arena import Arena
+
+
+def test_pieces_are_zero_aligned_and_neighbours() -> None:
+    arena = Arena()
+    first, second, third = arena.take(100), arena.take(64), arena.take(1)
+    assert [len(piece) for piece in (first, second, third)] == [100, 64, 1]
+    assert not any(piece.any() for piece in (first, second, third))
+    assert first.data_ptr() % 64 == 0
+    assert second.data_ptr() == first.data_ptr() + 128
+    assert third.data_ptr() == second.data_ptr() + 64
+
+
+def test_what_does_not_fit_gets_memory_of_its_own() -> None:
+    arena = Arena()
+    small, large = arena.take(64), arena.take(1 << 26)
+    small.fill_(1)
+    assert len(large) == 1 << 26 and not large.any()
+
+
+def test_a_piece_outlives_its_arena() -> None:
+    piece = Arena().take(1 << 20)
+    gc.collect()
+    piece.fill_(7)
+    assert torch.equal(piece, torch.full_like(piece, 7))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Accepted
@@ -91,6 +92,15 @@ class CachedDecoder:
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
         self.cache.lengths[rows] += accepted.counts
+
+    def lengths(self, rows: slice) -> Tensor:
+        """Valid positions of each slot, int64 [S]; a copy."""
+        return self.cache.lengths[rows].clone()
+
+    @torch.inference_mode()
+    def keep(self, lengths: Tensor, rows: slice) -> None:
+        """Of each slot the first `lengths` [S] positions are valid, those scored last among them."""
+        self.cache.lengths[rows] = lengths
 
     def move(self, source: int, target: int) -> None:
         """Slot `target` takes over what `source` holds."""

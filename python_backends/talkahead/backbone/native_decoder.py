@@ -206,10 +206,16 @@ class NativeDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        count, nodes = tree.num_rows, tree.num_nodes
-        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
+        x = torch.nn.functional.embedding(tree.tokens[:, :, 0], self._embeddings)
+        return self.score_embedded(x, tree.shape, rows)
+
+    @torch.inference_mode()
+    def score_embedded(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
+        """`score` of nodes that are given as the first layer's input, [S, N, D]."""
+        count, nodes = embedded.shape[:2]
+        x = embedded.to(torch.float32).contiguous()
         sizes = torch.full((count,), nodes)
-        parents = None if tree.shape.is_chain else _parents(tree.shape)
+        parents = None if shape.is_chain else _parents(shape)
         bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))

@@ -208,19 +208,24 @@ class SlotDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        count, nodes = tree.num_rows, tree.num_nodes
+        return self.score_embedded(self._embeddings[tree.tokens[:, :, 0]], tree.shape, rows)
+
+    @torch.inference_mode()
+    def score_embedded(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
+        """`score` of nodes that are given as the first layer's input, [S, N, D]."""
+        count, nodes = embedded.shape[:2]
         lengths = self.cache.lengths[rows]
         slots = torch.arange(rows.start, rows.stop, device=self.device)
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
-            positions = self._behind(lengths, tree.shape.depth_row)
+            positions = self._behind(lengths, shape.depth_row)
             behind = self._behind(lengths, torch.arange(nodes))
-        x = self._embeddings[tree.tokens[:, :, 0].flatten()]
+        x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
         span = self._extent(rows, nodes)
-        bias = self._bias(lengths, tree.shape, span)
+        bias = self._bias(lengths, shape, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])

@@ -25,6 +25,8 @@ import torch
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rank_paths import RankPaths, RankTree
@@ -38,14 +40,7 @@ from perf.environment import Environment
 from training.dataset import Dataset
 from training.own_speech import RecordingDrafter, Utterance, read_prompts, speak
 from training.schedule import Schedule
-from training.trial_heads import (
-    CANDIDATES,
-    DraftHeads,
-    HeadsDrafter,
-    positions,
-    ranks,
-    train_heads,
-)
+from training.trial_heads import CANDIDATES, positions, ranks, train_heads
 
 NAME = "draft_trial.json"
 NODES = (2, 4, 8, 16, 32, 64)
@@ -198,7 +193,7 @@ class Trial:
 
     def _heads(self, learned: Sequence[Utterance]) -> DraftHeads:
         torch.manual_seed(self.options.seed)
-        heads = DraftHeads(self.state["lm_head.weight"], self.options.heads)
+        heads = DraftHeads.beginning_as(self.state["lm_head.weight"], self.options.heads)
         hidden, wanted = positions(learned, self.options.heads)
         train_heads(heads, hidden, wanted, self.options.steps, self.options.rate, self.options.seed)
         return heads.eval().requires_grad_(False)

@@ -22,6 +22,7 @@ class DraftHeads(nn.Module):
 
     def __init__(self, num_heads: int, width: int, vocab_size: int) -> None:
         super().__init__()
+        self.width, self.vocab_size = width, vocab_size
         self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(num_heads))
         self.heads = nn.ModuleList(nn.Linear(width, vocab_size, bias=False) for _ in range(num_heads))
 

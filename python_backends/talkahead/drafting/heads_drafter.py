@@ -34,7 +34,9 @@ class HeadsDrafter(NullDrafter):
         widths = [1 + max(path[-1] for path in paths if len(path) == level + 1) for level in range(depth)]
         self._widths = widths
         firsts = [sum(widths[:level]) for level in range(depth)]
-        self._places = torch.tensor([firsts[len(path) - 1] + path[-1] for path in paths], dtype=torch.int64)
+        places = [firsts[len(path) - 1] + path[-1] for path in paths]
+        device = next(heads.parameters()).device
+        self._places = torch.tensor(places, dtype=torch.int64, device=device)
 
     @torch.inference_mode()
     def propose(self, context: Context) -> TokenTree:

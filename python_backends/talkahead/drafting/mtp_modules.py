@@ -72,6 +72,7 @@ class MtpModules(nn.Module):
 
     def __init__(self, config: LlamaConfig, num_modules: int, *, sees_tokens: bool) -> None:
         super().__init__()
+        self.config = replace(config, num_hidden_layers=1)
         self.sees_tokens = sees_tokens
         self.cascade = nn.ModuleList(MtpModule(config, sees_tokens=sees_tokens) for _ in range(num_modules))
 

@@ -16,7 +16,7 @@ from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.engine.decode_step import Admission, DecodeStep
-from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored
+from talkahead.speculation.contracts import Context, Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rank_paths import RankTree
@@ -153,7 +153,7 @@ class Pool:
         guests = utterances_of(0.9, 40)
         while left or any(one in waiting for one in self.running):
             if left and len(self.running) < SLOTS:
-                self._join([left.pop(0) for _ in range(min(len(left), SLOTS - len(self.running)))])
+                self.join([left.pop(0) for _ in range(min(len(left), SLOTS - len(self.running)))])
             if self.in_disorder:
                 self._stir(guests)
             self.run()
@@ -165,10 +165,7 @@ class Pool:
             utterance.tokens += drawn.tokens[row, : drawn.counts[row]].tolist()
             utterance.steps += 1
 
-    def join(self, utterances: Sequence[Utterance]) -> None:
-        self._join(list(utterances))
-
-    def _join(self, utterances: list[Utterance]) -> None:
+    def join(self, utterances: list[Utterance]) -> None:
         if not utterances:
             return
         first = len(self.running)
@@ -184,7 +181,7 @@ class Pool:
 
     def _stir(self, guests: list[Utterance]) -> None:
         if guests and len(self.running) < SLOTS and self.chance.random() < 0.4:
-            self._join([guests.pop()])
+            self.join([guests.pop()])
         if len(self.running) > 1 and self.chance.random() < 0.4:
             one, other = self.chance.sample(range(len(self.running)), 2)
             self.step.swap(one, other)
@@ -192,10 +189,10 @@ class Pool:
 
     def _has_ended(self, utterance: Utterance) -> bool:
         room = POSITIONS - len(utterance.prompt)
+        del utterance.tokens[room:]
         if CONFIG.eos_token_id in utterance.tokens:
             del utterance.tokens[utterance.tokens.index(CONFIG.eos_token_id) + 1 :]
             return True
-        del utterance.tokens[room:]
         return len(utterance.tokens) == room
 
     def _leave(self, ended: list[Utterance]) -> None:
@@ -207,19 +204,3 @@ class Pool:
                 self.running[row] = self.running[last]
             self.running.pop()
             self.step.release(last)
-
-
-class WatchedDrafter(NullDrafter):
-    """Keeps the trees that another one proposed."""
-
-    def __init__(self, drafter: Drafter) -> None:
-        self._drafter = drafter
-        self.trees: list[TokenTree] = []
-        self.admit = drafter.admit
-
-    def propose(self, context: Context) -> TokenTree:
-        self.trees.append(self._drafter.propose(context))
-        return self.trees[-1]
-
-    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
-        self._drafter.observe(tree, scored, accepted, context)

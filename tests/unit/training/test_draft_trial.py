@@ -8,6 +8,8 @@ import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rank_paths import RankPaths
@@ -15,7 +17,7 @@ from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
 from training.draft_trial import cut, draft_logits, followed
 from training.own_speech import RecordingDrafter, Utterance, speak
-from training.trial_heads import DraftHeads, HeadsDrafter, positions, ranks
+from training.trial_heads import positions, ranks
 
 SIZE = 12
 CONFIG = LlamaConfig(
@@ -57,7 +59,7 @@ def spoken(talker: Llama, prompts: list[torch.Tensor]) -> list[Utterance]:
 @pytest.fixture(scope="module")
 def heads(talker: Llama) -> DraftHeads:
     torch.manual_seed(2)
-    return DraftHeads(talker.lm_head.weight, 3).requires_grad_(False)
+    return DraftHeads.beginning_as(talker.lm_head.weight, 3).requires_grad_(False)
 
 
 def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: list[Utterance]) -> None:

@@ -40,9 +40,7 @@ class OwnSpeech:
         seed: the n-th text is spoken with `seed` + n.
     """
 
-    def __init__(
-        self, talker: Llama, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int
-    ) -> None:
+    def __init__(self, talker: Llama, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int) -> None:
         self._talker = talker
         self._prompts = prompts
         self._sampling = sampling

@@ -68,9 +68,7 @@ class FrozenTalker:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             hidden = self.llama(joined).hidden.float()
         tokens = self._tokens(batch)
-        return Lesson(
-            joined, batch.num_symbols, drawing(hidden, batch.num_symbols, tokens.shape[1]), tokens
-        )
+        return Lesson(joined, batch.num_symbols, drawing(hidden, batch.num_symbols, tokens.shape[1]), tokens)
 
     def _tokens(self, batch: Batch) -> Tensor:
         longest = int(batch.num_frames.max()) + 1

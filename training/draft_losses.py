@@ -45,9 +45,7 @@ def heads_losses(heads: DraftHeads, lesson: Lesson, sample: int) -> Tensor:
     usable = torch.nonzero((wanted[..., 0] != IGNORE).flatten()).squeeze(1)
     chosen = usable[torch.randperm(len(usable))[:sample]]
     hidden, tokens = lesson.hidden.flatten(0, 1)[chosen], wanted.flatten(0, 1)[chosen]
-    parts = [
-        _nats(heads.guesses(hidden, index), tokens[:, index]) for index in range(len(heads))
-    ]
+    parts = [_nats(heads.guesses(hidden, index), tokens[:, index]) for index in range(len(heads))]
     return torch.stack(parts)
 
 

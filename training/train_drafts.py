@@ -1,4 +1,4 @@
-"""Trains a draft of one kind on the frozen talker. Resumable; prints how far it is followed on held-out texts.
+"""Trains a draft of one kind on the frozen talker. Resumable; tells how far held-out texts follow it.
 
 `heads` see several tokens ahead at once (Li et al. 2025), `mtp` modules do so in cascade (Tian et al. 2025),
 `draft_lm` is the talker's first layers, trained on (Yanuka et al. 2025).

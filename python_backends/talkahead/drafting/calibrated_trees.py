@@ -1,4 +1,4 @@
-"""The trees worth drafting with given heads: counted on what the talker says by itself, kept beside the heads."""
+"""The trees that are worth their nodes with given heads, counted on what the talker says by itself."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ class CalibratedTrees:
 
     def save(self, folder: Path) -> None:
         trees = [
-            {"nodes": one.nodes, "committed_per_step": round(one.committed_per_step, 4), "paths": one.tree.paths}
+            {
+                "nodes": one.nodes,
+                "committed_per_step": round(one.committed_per_step, 4),
+                "paths": one.tree.paths,
+            }
             for one in self.trees
         ]
         text = {"draft": self.draft, "positions": self.positions, "trees": trees}

@@ -20,9 +20,9 @@ from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
 class DraftLmDrafter:
     """Draws a chain of `length` tokens from the draft model.
 
-    Its KV holds the prompt and what was said. Drafted tokens go into it as they are drawn, but the last, which
-    nothing follows; afterwards it is cut back to what was accepted. What was said meanwhile by steps without
-    this drafter is remembered, and fed when it is asked again.
+    Its KV holds the prompt and what was said. Drafted tokens go into it as they are drawn, except for the
+    last, which nothing follows; afterwards it is cut back to what was accepted. What was said meanwhile by
+    steps without this drafter is remembered, and fed when it is asked again.
 
     Args:
         decoder: of the draft model, with as many slots as the target; its positions are the target's and

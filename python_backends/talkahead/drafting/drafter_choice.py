@@ -74,9 +74,7 @@ class DraftPool:
         )
 
 
-def load_drafter(
-    folder: Path, talker: Path, pool: DraftPool, options: DraftOptions | None = None
-) -> Drafter:
+def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOptions | None = None) -> Drafter:
     """The drafter of a draft's folder, for the talker in `talker`.
 
     Raises:

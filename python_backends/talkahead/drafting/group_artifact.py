@@ -1,4 +1,4 @@
-"""A talker's similarity groups for a list of thresholds, in a folder: they are counted once, not at each start."""
+"""A talker's similarity groups for a list of thresholds, in a folder: made once, not at each start."""
 
 from __future__ import annotations
 

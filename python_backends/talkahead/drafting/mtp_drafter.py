@@ -1,7 +1,7 @@
 """Drafts of multi-token prediction modules: a chain as long as there are modules, from the target's states.
 
-After Llasa+ (Tian et al. 2025), with KV, and drafting anew in the same step after a refusal: its listing drafts
-nothing in the step that follows one.
+After Llasa+ (Tian et al. 2025), with KV, and drafting anew in the same step after a refusal: its listing
+drafts nothing in the step that follows one.
 
 Shapes: S running rows, K modules, D hidden size, V vocabulary, T positions of a slot.
 """
@@ -23,8 +23,8 @@ from talkahead.speculation.token_tree import TokenTree
 
 class MtpDrafter:
     """Module k holds KV at position i once it was fed there: with the state of module k - 1, and with frame
-    i + k - 1 where modules see tokens. Near the root that frame may be a drafted one; when it was refused, the
-    KV is cut back to before it, and the position fed again.
+    i + k - 1 where modules see tokens. Near the root that frame may be a drafted one; when it was refused,
+    the KV is cut back to before it, and the position fed again.
 
     Args:
         modules: as trained.

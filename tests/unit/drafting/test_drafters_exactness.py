@@ -101,7 +101,7 @@ def test_kv_of_a_draft_model_is_that_of_what_was_said(llama: Llama) -> None:
         assert behind in (1, 2)
         scratch = make_decoder(cut, nodes=POSITIONS)
         scratch.prefill([0], utterance.prompt[None], [len(utterance.prompt)])
-        tokens = torch.tensor(utterance.tokens)[None, : -behind]
+        tokens = torch.tensor(utterance.tokens)[None, :-behind]
         scratch.score_embedded(cut.model.embed_tokens(tokens), chain(tokens.shape[1]), slice(0, 1))
         same_kv(decoder, slot, scratch, length)
 

@@ -7,7 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = ("corpus", "codec", "refine", "dataset", "talker", "export")
+DRAFTS = {
+    "heads": ("--kind", "heads"),
+    "heads-6": ("--kind", "heads", "--heads", "6"),
+    "mtp": ("--kind", "mtp"),
+    "draft_lm": ("--kind", "draft_lm"),
+}
+STAGES = (
+    *("corpus", "codec", "refine", "dataset", "talker", "export"),
+    *(*DRAFTS, "export-drafts", "calibrate"),
+)
 
 
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -37,6 +46,19 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             *("--steps", options.talker_steps),
         ],
         "export": ["training.export", "--training", out, "--repository", options.repository],
+        **{
+            name: [
+                *("training.train_drafts", *kind, "--dataset", dataset, "--out", out / "drafts"),
+                *("--repository", options.repository, "--steps", options.draft_steps),
+            ]
+            for name, kind in DRAFTS.items()
+        },
+        "export-drafts": [
+            *("training.export_drafts", "--drafts", out / "drafts", "--repository", options.repository)
+        ],
+        "calibrate": [
+            *("build_engines", "calibrate", "--repository", options.repository, "--dataset", dataset)
+        ],
     }
     return {name: [sys.executable, "-m", *map(str, words)] for name, words in stages.items()}
 
@@ -53,6 +75,7 @@ def main() -> None:
     parser.add_argument("--codec-steps", type=int, default=2_400)
     parser.add_argument("--refine-steps", type=int, default=500, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=2_150)
+    parser.add_argument("--draft-steps", type=int, default=1_000, help="of each draft")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     options = parser.parse_args()
     for name, command in commands(options).items():

@@ -9,6 +9,7 @@ Shapes: S running rows, K modules, D hidden size, V vocabulary, T positions of a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -118,13 +119,24 @@ class MtpDrafter:
             self.release(row)
 
     def move(self, source: int, target: int) -> None:
-        for part in (*self._decoders, self._said, *self._states):
+        for part in self._by_slot():
             part.move(source, target)
 
     def swap(self, first: int, second: int) -> None:
-        for part in (*self._decoders, self._said, *self._states):
+        for part in self._by_slot():
             part.swap(first, second)
 
     def release(self, row: int) -> None:
         for decoder in self._decoders:
             decoder.release(row)
+
+    def _by_slot(self) -> tuple[_BySlot, ...]:
+        return (*self._decoders, self._said, *self._states)
+
+
+class _BySlot(Protocol):
+    """State that follows the rows."""
+
+    def move(self, source: int, target: int) -> None: ...
+
+    def swap(self, first: int, second: int) -> None: ...

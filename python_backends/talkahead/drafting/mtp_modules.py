@@ -36,7 +36,8 @@ class MtpModule(nn.Module):
         self.projector = nn.Linear(2 * width if sees_tokens else width, width)
         self.decoder = Llama(replace(config, num_hidden_layers=1))
         # It reads rows, and the target's head reads it.
-        self.decoder.lm_head = self.decoder.model.embed_tokens = nn.Identity()
+        self.decoder.register_module("lm_head", None)
+        self.decoder.model.register_module("embed_tokens", None)
 
     @torch.no_grad()
     def begin_as(self, target: Llama) -> None:
@@ -55,7 +56,7 @@ class MtpModule(nn.Module):
         if self.token_norm is not None:
             parts.append(self.token_norm(embedded))
         projected: Tensor = self.projector(torch.cat(parts, dim=-1))
-        return projected
+        return projected.to(hidden.dtype)  # where training narrows products, sums stay wide
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
         """Hidden states [B, T, D] from those of the module before, over all positions from the first on."""

@@ -15,7 +15,7 @@ from talkahead.speculation.token_tree import TokenTree
 from tiny_talker import VOCABULARY, make_cut, make_decoder, make_drafter, make_llama, make_modules
 from torch import Tensor
 
-ROWS, TOP_K, TEMPERATURE = 4_000, 16, 0.5
+ROWS, TOP_K, TEMPERATURE = 4_000, 16, 0.35
 CHI_SQUARE_15_AT_1E6 = 56.5
 """A chi-square of 15 degrees of freedom exceeds it once in a million: the rate of a false alarm."""
 Z_AT_1E6 = 4.9

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.manifest import Manifest, sha256
 
 from training.export import LICENCE, source_commit
@@ -23,11 +25,29 @@ def put(source: Path, talker: Path, data: str) -> Path:
     for name in (CONFIG, WEIGHTS):
         (folder / name).chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
     files = {name: sha256(folder / name) for name in (CONFIG, WEIGHTS)}
-    command = f"python -m training.train_drafts --kind {draft.kind}"
     Manifest(
-        command, source_commit(), data, report["steps"], report["metrics"], files, LICENCE, draft.target
+        command_of(draft),
+        source_commit(),
+        data,
+        report["steps"],
+        report["metrics"],
+        files,
+        LICENCE,
+        draft.target,
     ).write(folder)
     return folder
+
+
+def command_of(draft: Draft) -> str:
+    """What trains a draft of this shape."""
+    network, words = draft.network, ["python -m training.train_drafts --kind", str(draft.kind)]
+    if isinstance(network, DraftHeads):
+        words += ["--heads", str(len(network))]
+    elif isinstance(network, MtpModules):
+        words += ["--modules", str(len(network)), *([] if network.sees_tokens else ["--no-tokens"])]
+    else:
+        words += ["--layers", str(network.config.num_hidden_layers)]
+    return " ".join(words)
 
 
 def main() -> None:

@@ -45,5 +45,10 @@ class DraftHeads(nn.Module):
 
     def guesses(self, hidden: Tensor, index: int) -> Tensor:
         """Logits [B, V] of one head."""
-        logits: Tensor = self.heads[index](hidden + functional.silu(self.blocks[index](hidden)))
+        states = hidden + functional.silu(self.blocks[index](hidden))
+        logits: Tensor = self.heads[index](states.to(self.heads[index].get_parameter("weight").dtype))
         return logits
+
+    def narrow(self, dtype: torch.dtype) -> None:
+        """Compute the products with the vocabulary, nearly all of the work, in this precision."""
+        self.heads.to(dtype)

@@ -50,6 +50,7 @@ class DraftPool:
 
     Args:
         max_positions: of the target's slots.
+        dtype: of products, as the target's; bfloat16 halves what heads read.
     """
 
     num_slots: int
@@ -91,7 +92,9 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
 
 
 def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
-    return HeadsDrafter(heads.to(pool.device, _wide(pool)), tree)
+    heads = heads.to(pool.device, _wide(pool))
+    heads.narrow(pool.dtype)
+    return HeadsDrafter(heads, tree)
 
 
 def draft_lm_drafter(network: Llama, pool: DraftPool, options: DraftOptions) -> DraftLmDrafter:

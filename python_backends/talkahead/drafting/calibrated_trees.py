@@ -73,7 +73,7 @@ class CalibratedTrees:
         if raw["draft"] != draft:
             raise ArtifactMismatch(f"the trees in {path} were counted for other heads; {remedy}")
         trees = tuple(
-            CalibratedTree(one["nodes"], one["committed_per_step"], RankTree(tuple(map(tuple, one["paths"]))))
+            CalibratedTree(one["nodes"], one["committed_per_step"], RankTree.from_lists(one["paths"]))
             for one in raw["trees"]
         )
         return cls(raw["draft"], raw["positions"], trees)

@@ -23,7 +23,7 @@ from training.checkpoint import Checkpoint, report
 from training.dataset import Dataset
 from training.draft_acceptance import Acceptance, OwnSpeech
 from training.draft_lessons import FrozenTalker, Lesson
-from training.draft_losses import losses, weighted
+from training.draft_losses import Teaching, weighted
 from training.own_speech import read_prompts
 from training.schedule import Schedule
 
@@ -100,7 +100,7 @@ class DraftTraining:
                 for optimizer in self.optimizers:
                     schedule.apply(optimizer, step)
                     optimizer.zero_grad(set_to_none=True)
-                parts = self._losses(self.talker.lesson(batch))
+                parts = self._losses(self.talker.lesson(batch), self.options.soft)
                 torch.autograd.backward(weighted(parts))
                 nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
                 for optimizer in self.optimizers:
@@ -117,9 +117,9 @@ class DraftTraining:
                     break
             epoch += 1
 
-    def _losses(self, lesson: Lesson) -> Tensor:
+    def _losses(self, lesson: Lesson, soft: float) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            return losses(self.network, self.talker.llama, lesson, self.options.places)
+            return Teaching(self.talker.llama, self.options.places, soft).losses(self.network, lesson)
 
     def _say(self, step: int, text: str) -> None:
         print(f"{self.folder.name}: step {step}/{self.options.steps}, {text}", flush=True)
@@ -129,7 +129,8 @@ class DraftTraining:
         """Writes the draft as the server loads it, and what it reached."""
         self.network.eval()
         batches = self.held_out.batches(self.options.tokens, seed=0)
-        parts = [self._losses(self.talker.lesson(batch)) for _, batch in zip(range(4), batches, strict=False)]
+        some = (batch for _, batch in zip(range(4), batches, strict=False))
+        parts = [self._losses(self.talker.lesson(batch), soft=0.0) for batch in some]
         nats = torch.stack(parts).mean(0)
         committed = self.acceptance.measure(self.network)
         self.network.train()
@@ -170,6 +171,9 @@ def main() -> None:
     add("--steps", type=int, default=1_000)
     add("--tokens", type=int, default=6_000, help="padded positions in a step")
     add("--places", type=int, default=2_048, help="of kind heads: positions learned from in a step")
+    add(
+        "--soft", type=float, default=0.5, help="share of the talker's distribution in the loss (%(default)g)"
+    )
     add("--measured", type=int, default=250, help="steps between two measurements of acceptance")
     add("--texts", type=int, default=16, help="spoken to measure acceptance")
     add("--warm-up", type=int, default=40, help="steps until the peak learning rate")

@@ -11,7 +11,7 @@ from talkahead.drafting.mtp_modules import MtpModules
 
 from training.dataset import Batch
 from training.draft_lessons import IGNORE, FrozenTalker, Lesson
-from training.draft_losses import behind, draft_lm_losses, losses, mtp_losses, weighted
+from training.draft_losses import Teaching, weighted
 from training.train_drafts import first_layers, optimizers_of
 
 WIDTH, EOS = 16, 20
@@ -67,9 +67,22 @@ def test_lessons_are_what_the_talker_sees_of_each_utterance_alone(
         assert float((lesson.hidden[row, : count + 1] - alone).abs().mean()) < 0.2
 
 
-def test_heads_are_asked_for_what_follows() -> None:
-    tokens = torch.tensor([[5, 6, 7, IGNORE]])
-    assert behind(tokens, 2).tolist() == [[[6, 7], [7, IGNORE], [IGNORE, IGNORE], [IGNORE, IGNORE]]]
+def test_heads_are_asked_for_what_follows(talker: FrozenTalker, lesson: Lesson) -> None:
+    """The loss of head i is that of token t + i at state t, computed one by one."""
+    heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 2)
+    torch.nn.init.normal_(heads.blocks[1].get_parameter("weight"))
+    heads.requires_grad_(False)
+    parts = Teaching(talker.llama).losses(heads, lesson)
+    for ahead, part in enumerate(parts.tolist(), 1):
+        nats = [
+            -float(
+                heads(lesson.hidden[row])[place, ahead - 1].log_softmax(-1)[lesson.tokens[row, place + ahead]]
+            )
+            for row in range(3)
+            for place in range(13 - ahead)
+            if lesson.tokens[row, place + ahead] != IGNORE
+        ]
+        assert part == pytest.approx(sum(nats) / len(nats), rel=1e-4)
 
 
 def test_later_tokens_count_less() -> None:
@@ -85,7 +98,7 @@ def test_a_draft_of_all_layers_is_asked_for_what_the_talker_says(
     truth = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), lesson.tokens.flatten(), ignore_index=IGNORE
     )
-    nats = draft_lm_losses(whole, talker.llama, lesson).detach()
+    nats = Teaching(talker.llama).losses(whole, lesson).detach()
     assert float(nats) == pytest.approx(float(truth), rel=0.02)
 
 
@@ -121,7 +134,7 @@ def test_a_draft_learns(talker: FrozenTalker, lesson: Lesson, kind: str) -> None
     frozen = {name: value.clone() for name, value in talker.llama.state_dict().items()}
     found = []
     for _ in range(60):
-        parts = losses(network, talker.llama, lesson, sample=64)
+        parts = Teaching(talker.llama, sample=64).losses(network, lesson)
         found.append(parts.detach())
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -139,7 +152,7 @@ def test_modules_are_asked_for_the_right_token(talker: FrozenTalker, lesson: Les
     modules = MtpModules.beginning_as(talker.llama, 2, sees_tokens=True).requires_grad_(False)
     states = modules(lesson.hidden, talker.llama.model.embed_tokens(lesson.known))
     for ahead, (own, part) in enumerate(
-        zip(states, mtp_losses(modules, talker.llama, lesson), strict=True), 1
+        zip(states, Teaching(talker.llama).losses(modules, lesson), strict=True), 1
     ):
         nats = [
             -float(talker.llama.lm_head(own[row, place]).log_softmax(-1)[lesson.tokens[row, place + ahead]])
@@ -148,3 +161,18 @@ def test_modules_are_asked_for_the_right_token(talker: FrozenTalker, lesson: Les
             if lesson.tokens[row, place + ahead] != IGNORE
         ]
         assert float(part) == pytest.approx(sum(nats) / len(nats), rel=1e-4)
+
+
+def test_a_soft_lesson_asks_for_the_talkers_own_distribution(talker: FrozenTalker, lesson: Lesson) -> None:
+    """A head that says what the talker says has nothing to learn, and its loss is the entropy."""
+    heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 1).requires_grad_(True)
+    shifted = Lesson(lesson.rows, lesson.starts, lesson.hidden[:, :1].expand_as(lesson.hidden), lesson.tokens)
+    loss = Teaching(talker.llama, soft=1.0).losses(heads, shifted)[0]
+    torch.autograd.backward(loss)
+    spread = torch.distributions.Categorical(logits=talker.llama.lm_head(lesson.hidden[:, 0]))
+    counts = (lesson.tokens[:, 1:] != IGNORE).sum(1)
+    assert float(loss.detach()) == pytest.approx(
+        float((spread.entropy() * counts).sum() / counts.sum()), rel=1e-4
+    )
+    gradients = [value.grad for value in heads.parameters()]
+    assert max(float(one.abs().max()) for one in gradients if one is not None) < 1e-5

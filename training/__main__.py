@@ -7,15 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-DRAFTS = {
-    "heads": ("--kind", "heads"),
-    "heads-6": ("--kind", "heads", "--heads", "6"),
-    "mtp": ("--kind", "mtp"),
-    "draft_lm": ("--kind", "draft_lm"),
-}
+DRAFTS = ("heads", "heads-6", "mtp", "draft_lm")
 STAGES = (
     *("corpus", "codec", "refine", "dataset", "talker", "export"),
-    *(*DRAFTS, "export-drafts", "calibrate"),
+    *("drafts", "export-drafts", "calibrate"),
 )
 
 
@@ -46,13 +41,10 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             *("--steps", options.talker_steps),
         ],
         "export": ["training.export", "--training", out, "--repository", options.repository],
-        **{
-            name: [
-                *("training.train_drafts", *kind, "--dataset", dataset, "--out", out / "drafts"),
-                *("--repository", options.repository, "--steps", options.draft_steps),
-            ]
-            for name, kind in DRAFTS.items()
-        },
+        "drafts": [
+            *("training.train_drafts", "--kind", *DRAFTS, "--dataset", dataset, "--out", out / "drafts"),
+            *("--repository", options.repository, "--steps", options.draft_steps),
+        ],
         "export-drafts": [
             *("training.export_drafts", "--drafts", out / "drafts", "--repository", options.repository)
         ],

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import torch
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
-from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.manifest import Manifest, sha256
 
 from training.export import LICENCE, source_commit
@@ -26,7 +24,7 @@ def put(source: Path, talker: Path, data: str) -> Path:
         (folder / name).chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
     files = {name: sha256(folder / name) for name in (CONFIG, WEIGHTS)}
     Manifest(
-        command_of(draft),
+        f"python -m training.train_drafts --kind {source.name}",
         source_commit(),
         data,
         report["steps"],
@@ -36,18 +34,6 @@ def put(source: Path, talker: Path, data: str) -> Path:
         draft.target,
     ).write(folder)
     return folder
-
-
-def command_of(draft: Draft) -> str:
-    """What trains a draft of this shape."""
-    network, words = draft.network, ["python -m training.train_drafts --kind", str(draft.kind)]
-    if isinstance(network, DraftHeads):
-        words += ["--heads", str(len(network))]
-    elif isinstance(network, MtpModules):
-        words += ["--modules", str(len(network)), *([] if network.sees_tokens else ["--no-tokens"])]
-    else:
-        words += ["--layers", str(network.config.num_hidden_layers)]
-    return " ".join(words)
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ from talkahead.drafting.mtp_modules import MtpModules
 from training.dataset import Batch
 from training.draft_lessons import IGNORE, FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
-from training.train_drafts import first_layers, optimizers_of
+from training.draft_shape import DraftShape, first_layers
+from training.train_drafts import optimizers_of
 
 WIDTH, EOS = 16, 20
 CONFIG = LlamaConfig(EOS + 1, EOS, WIDTH, 32, 3, 1, 1, 16)
@@ -119,16 +120,20 @@ def test_a_module_is_told_no_token_that_it_is_asked_for(
         assert bool(same[place - ahead + 1 :].all()) is not sees_tokens
 
 
-@pytest.mark.parametrize("kind", ["heads", "mtp", "draft_lm"])
+def test_names_tell_kind_and_size() -> None:
+    names = ("heads", "heads-6", "mtp", "mtp-1", "mtp-blind", "draft_lm-3")
+    assert [DraftShape.of(name).size for name in names] == [4, 6, 2, 1, 2, 3]
+    blind = [name for name in names if not DraftShape.of(name).sees_tokens]
+    assert blind == ["mtp-blind"]
+    for wrong in ("head", "heads-", "heads-blind", "mtp-2-deaf", ""):
+        with pytest.raises(ValueError, match=wrong):
+            DraftShape.of(wrong)
+
+
+@pytest.mark.parametrize("kind", ["heads-2", "mtp", "draft_lm-1"])
 def test_a_draft_learns(talker: FrozenTalker, lesson: Lesson, kind: str) -> None:
     torch.manual_seed(2)
-    network: DraftHeads | MtpModules | Llama
-    if kind == "heads":
-        network = DraftHeads.beginning_as(talker.llama.lm_head.weight, 2)
-    elif kind == "mtp":
-        network = MtpModules.beginning_as(talker.llama, 2, sees_tokens=True)
-    else:
-        network = first_layers(talker.llama, 1)
+    network = DraftShape.of(kind).begin(talker.llama)
     network.requires_grad_(True)
     optimizers = optimizers_of(network, decay=0.0)
     frozen = {name: value.clone() for name, value in talker.llama.state_dict().items()}

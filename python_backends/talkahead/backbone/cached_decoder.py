@@ -99,7 +99,7 @@ class CachedDecoder:
 
     @torch.inference_mode()
     def keep(self, lengths: Tensor, rows: slice) -> None:
-        """Of each slot the first `lengths` [S] positions are valid, those scored last among them."""
+        """Of each slot the first `lengths` [S] positions are valid; the others are scratch again."""
         self.cache.lengths[rows] = lengths
 
     def move(self, source: int, target: int) -> None:

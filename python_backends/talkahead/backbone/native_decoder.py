@@ -206,19 +206,27 @@ class NativeDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        x = torch.nn.functional.embedding(tree.tokens[:, :, 0], self._embeddings)
-        return self.score_embedded(x, tree.shape, rows)
-
-    @torch.inference_mode()
-    def score_embedded(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
-        """`score` of nodes that are given as the first layer's input, [S, N, D]."""
-        count, nodes = embedded.shape[:2]
-        x = embedded.to(torch.float32).contiguous()
+        count, nodes = tree.num_rows, tree.num_nodes
+        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
         sizes = torch.full((count,), nodes)
-        parents = None if shape.is_chain else _parents(shape)
+        parents = None if tree.shape.is_chain else _parents(tree.shape)
         bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
+
+    @torch.inference_mode()
+    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+        """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
+        is_fed = torch.arange(embedded.shape[1]) < counts[:, None]
+        active = counts > 0
+        x = embedded.to(torch.float32)[is_fed].contiguous()
+        lengths = self.cache.lengths[rows]
+        bursts = _Bursts.of(self._slots[rows][active], lengths[active], counts[active])
+        logits, packed = self._decode(x, bursts, wanted=len(x), only_last=False)
+        hidden = torch.zeros(*embedded.shape[:2], self.hidden_size)
+        hidden[is_fed] = packed
+        lengths += counts
+        return Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
 
     def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
         """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""

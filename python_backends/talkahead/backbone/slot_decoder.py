@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
 from talkahead.speculation.contracts import Scored
-from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _EXTENT_STEP = 32
 """Padded attention spans are multiples of this, so that few shapes occur."""
@@ -208,11 +208,23 @@ class SlotDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        return self.score_embedded(self._embeddings[tree.tokens[:, :, 0]], tree.shape, rows)
+        return self._score(self._embeddings[tree.tokens[:, :, 0]], tree.shape, rows)
 
     @torch.inference_mode()
-    def score_embedded(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
-        """`score` of nodes that are given as the first layer's input, [S, N, D]."""
+    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+        """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
+
+        Returns:
+            logits [S, 1, V] at each slot's last row, and hidden [S, N, D] at all; where a slot got nothing,
+            and behind what it got, anything.
+        """
+        chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
+        scored = self._score(embedded, chain, rows)
+        self.cache.lengths[rows] += counts
+        lines = torch.arange(len(counts), device=self.device)
+        return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
+
+    def _score(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
         count, nodes = embedded.shape[:2]
         lengths = self.cache.lengths[rows]
         slots = torch.arange(rows.start, rows.stop, device=self.device)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from talkahead.drafting.draft_decoder import chain
 from talkahead.speculation.contracts import Accepted, Context
 from talkahead.speculation.sampling import draw, probabilities
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 
 class DraftChain:
@@ -43,7 +42,7 @@ class DraftChain:
     @property
     def tree(self) -> TokenTree:
         tokens = torch.cat(self._tokens, dim=1)[..., None]
-        shape = chain(len(self._tokens))
+        shape = TreeShape(tuple(range(ROOT_PARENT, len(self._tokens) - 1)))
         if not self._probs:
             return TokenTree(tokens, shape)
         unused = torch.zeros_like(self._probs[0])

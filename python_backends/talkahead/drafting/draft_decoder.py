@@ -6,7 +6,6 @@ Shapes: S running rows, W positions fed at once, D hidden size, V vocabulary, T 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.speculation.contracts import Scored
-from talkahead.speculation.token_tree import ROOT_PARENT, TreeShape
 
 
 class DraftDecoder(Backbone, Protocol):
@@ -23,20 +21,17 @@ class DraftDecoder(Backbone, Protocol):
     @property
     def max_nodes(self) -> int: ...
 
-    def score_embedded(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
-        """Score nodes given as the first layer's input [S, N, D], leaving their KV as scratch."""
+    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+        """Add `counts[s]` of the first layer's inputs [S, W, D] to each slot.
+
+        Returns logits [S, 1, V] at each slot's last one, and hidden [S, W, D] at all that were added.
+        """
 
     def lengths(self, rows: slice) -> Tensor:
         """Valid positions of each slot, int64 [S]; a copy."""
 
     def keep(self, lengths: Tensor, rows: slice) -> None:
-        """Of each slot the first `lengths` [S] positions are valid, those scored last among them."""
-
-
-@lru_cache(maxsize=256)
-def chain(nodes: int) -> TreeShape:
-    """Each node is the only child of the one before."""
-    return TreeShape(tuple(range(ROOT_PARENT, nodes - 1)))
+        """Of each slot the first `lengths` [S] positions are valid; the others are scratch again."""
 
 
 def feed(
@@ -49,14 +44,12 @@ def feed(
     """Bring each row's KV up to position `ends` [S], excluded; the logits [S, V] behind its last position.
 
     Rows are at different places: after a step that accepted a whole draft, its last token is still missing,
-    and after steps without this drafter, all of theirs. Rows with less to feed are padded with what lies
-    behind, as scratch. At most `decoder.max_nodes` positions are fed at once.
+    and after steps without this drafter, all of theirs. At most `decoder.max_nodes` are fed at once.
 
     Args:
         inputs: from positions int64 [S, W] to the first layer's input [S, W, D].
-        seen: is told positions and the hidden states [S, W, D] there.
+        seen: is told positions and the hidden states [S, W, D] there; behind `ends`, anything.
     """
-    lines = torch.arange(len(ends), device=ends.device)
     logits: Tensor | None = None
     lengths = decoder.lengths(rows)
     while True:
@@ -64,16 +57,15 @@ def feed(
         longest = int(left.max())
         width = min(longest, decoder.max_nodes)
         places = lengths[:, None] + torch.arange(width, device=ends.device)
-        scored = decoder.score_embedded(inputs(places), chain(width), rows)
         counts = left.clamp(0, width)
-        last = scored.logits[lines, (counts - 1).clamp_min(0)]
+        scored = decoder.extend(inputs(places), counts, rows)
+        last = scored.logits[:, 0]
         logits = last if logits is None else torch.where(counts[:, None] > 0, last, logits)
         if seen is not None:
             seen(places, scored.hidden)
-        lengths = lengths + counts
-        decoder.keep(lengths, rows)
         if longest <= width:
             return logits
+        lengths = lengths + counts
 
 
 class SlotTable:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
 from talkahead.speculation.contracts import Accepted, Context, Scored
-from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
+from talkahead.speculation.token_tree import TokenTree
 
 
 class DraftLmDrafter:
@@ -48,18 +48,17 @@ class DraftLmDrafter:
         rows, prompts = context.rows, self._num_prompt[context.rows]
         self._said.put(rows, context.positions[:, None], context.roots)
         drafted = DraftChain(context, tells_probs=self._tells_probs)
-        ends = prompts + context.positions + 1
         logits = feed(
             self._decoder,
             rows,
-            ends,
+            prompts + context.positions + 1,
             lambda places: self._embedded(self._said.at(rows, places - prompts[:, None])),
         )
+        one = torch.ones_like(prompts)
         for depth in range(self.length - 1):
             token = drafted.draw(logits)
             self._fed[rows, depth] = token[:, 0]
-            logits = self._decoder.score_embedded(self._embedded(token), ROOT_ALONE, rows).logits[:, 0]
-            self._decoder.keep(ends + depth + 1, rows)
+            logits = self._decoder.extend(self._embedded(token), one, rows).logits[:, 0]
         drafted.draw(logits)
         return drafted.tree
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.drafting.draft_decoder import chain
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.speculation.null_drafter import NullDrafter
@@ -102,7 +101,7 @@ def test_kv_of_a_draft_model_is_that_of_what_was_said(llama: Llama) -> None:
         scratch = make_decoder(cut, nodes=POSITIONS)
         scratch.prefill([0], utterance.prompt[None], [len(utterance.prompt)])
         tokens = torch.tensor(utterance.tokens)[None, :-behind]
-        scratch.score_embedded(cut.model.embed_tokens(tokens), chain(tokens.shape[1]), slice(0, 1))
+        scratch.extend(cut.model.embed_tokens(tokens), torch.tensor([tokens.shape[1]]), slice(0, 1))
         same_kv(decoder, slot, scratch, length)
 
 
@@ -124,8 +123,7 @@ def test_kv_of_modules_is_that_of_what_was_said(llama: Llama, kind: str) -> None
                 last = min(first + 4, length)
                 told = embedded[:, first + behind : last + behind]
                 rows = module.inputs(truth[behind][:, first:last], told)
-                scratch.score_embedded(rows, chain(last - first), slice(0, 1))
-                scratch.keep(torch.tensor([last]), slice(0, 1))
+                scratch.extend(rows, torch.tensor([last - first]), slice(0, 1))
             same_kv(decoder, slot, scratch, length)
 
 

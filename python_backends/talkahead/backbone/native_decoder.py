@@ -217,16 +217,25 @@ class NativeDecoder(CachedDecoder):
     @torch.inference_mode()
     def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
-        is_fed = torch.arange(embedded.shape[1]) < counts[:, None]
-        active = counts > 0
-        x = embedded.to(torch.float32)[is_fed].contiguous()
+        count, width = embedded.shape[:2]
         lengths = self.cache.lengths[rows]
-        bursts = _Bursts.of(self._slots[rows][active], lengths[active], counts[active])
-        logits, packed = self._decode(x, bursts, wanted=len(x), only_last=False)
-        hidden = torch.zeros(*embedded.shape[:2], self.hidden_size)
-        hidden[is_fed] = packed
+        x = embedded.to(torch.float32)
+        if int(counts.min()) == width:
+            bursts = _Bursts.of(self._slots[rows], lengths, counts)
+            flat = x.flatten(0, 1).contiguous()
+            logits, hidden = self._decode(flat, bursts, wanted=count * width, only_last=False)
+            scored = Scored(logits.view(count, width, -1)[:, -1:], hidden.view(count, width, -1))
+        else:
+            is_fed = torch.arange(width) < counts[:, None]
+            active = counts > 0
+            bursts = _Bursts.of(self._slots[rows][active], lengths[active], counts[active])
+            flat = x[is_fed]
+            logits, packed = self._decode(flat, bursts, wanted=len(flat), only_last=False)
+            hidden = torch.zeros(count, width, self.hidden_size)
+            hidden[is_fed] = packed
+            scored = Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
         lengths += counts
-        return Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
+        return scored
 
     def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
         """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""

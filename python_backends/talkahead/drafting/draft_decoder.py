@@ -72,24 +72,25 @@ class SlotTable:
     """Values by slot and position, [slots, T, ...]; what lies behind a slot's last position is anything."""
 
     def __init__(self, values: Tensor) -> None:
+        slots, self._length = values.shape[:2]
         self.values = values
+        self._flat = values.flatten(0, 1)  # a view, as allocated values are contiguous
+        self._starts = torch.arange(slots, device=values.device)[:, None] * self._length
 
     def at(self, rows: slice, places: Tensor) -> Tensor:
         """[S, W, ...] at int64 [S, W]."""
-        own = self.values[rows]
-        return own[_lines(places), places.clamp_max(own.shape[1] - 1)]
+        found = self._flat.index_select(0, self._lines(rows, places))
+        return found.view(*places.shape, *found.shape[1:])
 
     def put(self, rows: slice, places: Tensor, values: Tensor) -> None:
         """Store [S, W, ...] at int64 [S, W]; what lies behind the table is dropped onto its last place."""
-        own = self.values[rows]
-        own[_lines(places), places.clamp_max(own.shape[1] - 1)] = values
+        self._flat.index_copy_(0, self._lines(rows, places), values.flatten(0, 1))
+
+    def _lines(self, rows: slice, places: Tensor) -> Tensor:
+        return (places.clamp_max(self._length - 1) + self._starts[rows]).flatten()
 
     def move(self, source: int, target: int) -> None:
         self.values[target] = self.values[source]
 
     def swap(self, first: int, second: int) -> None:
         self.values[[first, second]] = self.values[[second, first]]
-
-
-def _lines(places: Tensor) -> Tensor:
-    return torch.arange(len(places), device=places.device)[:, None]

@@ -71,7 +71,8 @@ class MtpDrafter:
         for behind in range(self.length):
             token = drafted.draw(self._logits(behind, context))
             self._drafted[rows, behind] = token[:, 0]
-            self._said.put(rows, roots + behind + 1, token)
+            if behind + 1 < self.length:
+                self._said.put(rows, roots + behind + 1, token)
         return drafted.tree
 
     def _logits(self, behind: int, context: Context) -> Tensor:
@@ -103,8 +104,8 @@ class MtpDrafter:
         places = context.positions[:, None] + steps
         self._said.put(rows, places, said)
         lines = torch.arange(tree.num_rows, device=said.device)
-        self._states[0].put(rows, places[:, 1:], scored.hidden[lines[:, None], accepted.path])
-        self._states[0].put(rows, context.positions[:, None], context.hidden[:, None])
+        behind = scored.hidden[lines[:, None], accepted.path]
+        self._states[0].put(rows, places, torch.cat([context.hidden[:, None], behind], dim=1))
         if self._sees_tokens:
             self._cut_back(context, num_right(self._drafted[rows], said, accepted.counts))
 

@@ -201,20 +201,6 @@ class NativeDecoder(CachedDecoder):
         return Scored(logits[:, None], hidden[:, None])
 
     @torch.inference_mode()
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
-
-        The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
-        """
-        count, nodes = tree.num_rows, tree.num_nodes
-        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
-        sizes = torch.full((count,), nodes)
-        parents = None if tree.shape.is_chain else _parents(tree.shape)
-        bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
-        logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
-        return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
-
-    @torch.inference_mode()
     def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
         count, width = embedded.shape[:2]
@@ -236,6 +222,20 @@ class NativeDecoder(CachedDecoder):
             scored = Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
         lengths += counts
         return scored
+
+    @torch.inference_mode()
+    def score(self, tree: TokenTree, rows: slice) -> Scored:
+        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+
+        The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
+        """
+        count, nodes = tree.num_rows, tree.num_nodes
+        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
+        sizes = torch.full((count,), nodes)
+        parents = None if tree.shape.is_chain else _parents(tree.shape)
+        bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
+        logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
+        return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
     def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
         """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""

@@ -51,10 +51,8 @@ class DraftChain:
 
 def spoken(tree: TokenTree, accepted: Accepted) -> Tensor:
     """The tokens of the accepted path and the next root, int64 [S, M + 1]; anything beyond counts + 1."""
-    lines = torch.arange(tree.num_rows, device=accepted.path.device)
-    tokens = torch.cat([tree.tokens[lines[:, None], accepted.path, 0], accepted.next_roots], dim=1)
-    tokens[lines, accepted.counts] = accepted.next_roots[:, 0]
-    return tokens
+    tokens = torch.cat([tree.tokens[..., 0].gather(1, accepted.path), accepted.next_roots], dim=1)
+    return tokens.scatter_(1, accepted.counts[:, None], accepted.next_roots)
 
 
 def num_right(drafted: Tensor, said: Tensor, counts: Tensor) -> Tensor:

@@ -51,7 +51,9 @@ class MtpDrafter:
         self._sees_tokens = modules.sees_tokens
         self._modules = list(modules.to(first.device, first.dtype))[: self.length]
         self._decoders = list(decoders)[: self.length]
-        self._embeddings = embeddings.to(first.device, first.dtype)
+        table = embeddings.to(first.device, first.dtype)
+        self._told = [module.told(table) for module in self._modules]
+        """What each module is told by each token, [V, D]; of blind ones [D]."""
         self._tells_probs = tells_probs
         shape = (first.num_slots, first.max_positions + first.max_nodes)
         self._said = SlotTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
@@ -92,10 +94,10 @@ class MtpDrafter:
         )
 
     def _inputs(self, module: MtpModule, behind: int, rows: slice, places: Tensor) -> Tensor:
-        tokens = self._said.at(rows, places + behind)
-        return module.inputs(
-            self._states[behind].at(rows, places), functional.embedding(tokens, self._embeddings)
-        )
+        told = self._told[behind]
+        if self._sees_tokens:
+            told = functional.embedding(self._said.at(rows, places + behind), told)
+        return module.joined(self._states[behind].at(rows, places), told)
 
     @torch.inference_mode()
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:

@@ -16,6 +16,7 @@ from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from talkahead.backbone.llama import Llama, LlamaConfig
 
@@ -52,10 +53,20 @@ class MtpModule(nn.Module):
     def inputs(self, hidden: Tensor, embedded: Tensor) -> Tensor:
         """What the layer sees: hidden states of the module before, [B, T, D], and the tokens that they
         guessed, as they came, embedded [B, T, D]."""
-        parts = [self.hidden_norm(hidden)]
-        if self.token_norm is not None:
-            parts.append(self.token_norm(embedded))
-        projected: Tensor = self.projector(torch.cat(parts, dim=-1))
+        return self.joined(hidden, self.told(embedded))
+
+    def told(self, embedded: Tensor) -> Tensor:
+        """The tokens' part of the projection, [..., D], of each token alone; of a blind module [D]."""
+        bias = self.projector.bias
+        if self.token_norm is None:
+            return bias
+        weight = self.projector.weight[:, len(bias) :]
+        return functional.linear(self.token_norm(embedded), weight, bias)
+
+    def joined(self, hidden: Tensor, told: Tensor) -> Tensor:
+        """The hidden states' part of the projection, added to the tokens', [..., D]."""
+        weight = self.projector.weight[:, : hidden.shape[-1]]
+        projected = functional.linear(self.hidden_norm(hidden), weight) + told
         return projected.to(hidden.dtype)  # where training narrows products, sums stay wide
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:

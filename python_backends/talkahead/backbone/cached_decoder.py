@@ -97,7 +97,6 @@ class CachedDecoder:
         """Valid positions of each slot, int64 [S]; a copy."""
         return self.cache.lengths[rows].clone()
 
-    @torch.inference_mode()
     def keep(self, lengths: Tensor, rows: slice) -> None:
         """Of each slot the first `lengths` [S] positions are valid; the others are scratch again."""
         self.cache.lengths[rows] = lengths

@@ -200,7 +200,6 @@ class NativeDecoder(CachedDecoder):
         self.cache.lengths[where] = counts
         return Scored(logits[:, None], hidden[:, None])
 
-    @torch.inference_mode()
     def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
         count, width = embedded.shape[:2]

@@ -210,7 +210,6 @@ class SlotDecoder(CachedDecoder):
         """
         return self._score(self._embeddings[tree.tokens[:, :, 0]], tree.shape, rows)
 
-    @torch.inference_mode()
     def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
         """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
 

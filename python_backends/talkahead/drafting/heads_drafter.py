@@ -38,7 +38,6 @@ class HeadsDrafter(NullDrafter):
         device = next(heads.parameters()).device
         self._places = torch.tensor(places, dtype=torch.int64, device=device)
 
-    @torch.inference_mode()
     def propose(self, context: Context) -> TokenTree:
         if not self._depth:
             return super().propose(context)

@@ -64,7 +64,6 @@ class MtpDrafter:
         """What each module is fed: at position i the state of the one before it, the target's first."""
         self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
 
-    @torch.inference_mode()
     def propose(self, context: Context) -> TokenTree:
         rows, roots = context.rows, context.positions[:, None]
         self._said.put(rows, roots, context.roots)
@@ -99,7 +98,6 @@ class MtpDrafter:
             told = functional.embedding(self._said.at(rows, places + behind), told)
         return module.joined(self._states[behind].at(rows, places), told)
 
-    @torch.inference_mode()
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         rows, said = context.rows, spoken(tree, accepted)
         steps = torch.arange(said.shape[1], device=said.device)

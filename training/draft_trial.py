@@ -15,7 +15,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,6 +38,7 @@ from torch.nn import functional
 from perf import report
 from perf.environment import Environment
 from training.dataset import Dataset
+from training.draft_shape import first_layers
 from training.own_speech import RecordingDrafter, Utterance, read_prompts, speak
 from training.schedule import Schedule
 from training.trial_heads import CANDIDATES, positions, ranks, train_heads
@@ -223,7 +224,9 @@ class Trial:
     # Drafts of few layers
 
     def _cut(self, layers: int, spoken: dict[str, list[Utterance]]) -> list[CutTrial]:
-        draft = cut(Llama(self.config), self.state, layers)
+        talker = Llama(self.config)
+        talker.load_state_dict(self.state)
+        draft = first_layers(talker, layers)
         train_cut(draft, spoken["learned"], self.options.steps, self.options.rate, self.options.seed)
         draft.eval().requires_grad_(False)
         overlaps, agreements = [], []
@@ -254,14 +257,6 @@ class Trial:
         places = torch.arange(1, count + 1)[None]
         drawn = draw(guesses[None], self._settings(1), key, places)[0]
         return overlap, drawn == torch.tensor(utterance.tokens[1 : count + 1])
-
-
-def cut(draft: Llama, state: dict[str, Tensor], layers: int) -> Llama:
-    """The first `layers` layers of a talker with its embeddings, last norm and head."""
-    config = replace(draft.config, num_hidden_layers=layers)
-    short = Llama(config)
-    short.load_state_dict({name: state[name] for name in short.state_dict()})
-    return short
 
 
 def draft_logits(draft: Llama, utterances: Sequence[Utterance]) -> Tensor:

@@ -15,7 +15,8 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
-from training.draft_trial import cut, draft_logits, followed
+from training.draft_shape import first_layers
+from training.draft_trial import draft_logits, followed
 from training.own_speech import RecordingDrafter, Utterance, speak
 from training.trial_heads import positions, ranks
 
@@ -104,7 +105,7 @@ def test_a_draft_is_followed_as_far_as_it_agrees() -> None:
 
 
 def test_a_cut_of_all_layers_is_the_talker(talker: Llama, spoken: list[Utterance]) -> None:
-    whole = cut(talker, dict(talker.state_dict()), CONFIG.num_hidden_layers)
+    whole = first_layers(talker, CONFIG.num_hidden_layers)
     logits = draft_logits(whole, spoken[:2])
     for one, own in zip(spoken[:2], logits, strict=True):
         expected = talker.lm_head(torch.stack(one.hidden))

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = ("corpus", "codec", "refine", "dataset", "talker", "export")
+DRAFTS = ("heads", "heads-6", "mtp", "draft_lm")
+STAGES = (
+    *("corpus", "codec", "refine", "dataset", "talker", "export"),
+    *("drafts", "export-drafts", "calibrate"),
+)
 
 
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -37,6 +41,16 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             *("--steps", options.talker_steps),
         ],
         "export": ["training.export", "--training", out, "--repository", options.repository],
+        "drafts": [
+            *("training.train_drafts", "--kind", *DRAFTS, "--dataset", dataset, "--out", out / "drafts"),
+            *("--repository", options.repository, "--steps", options.draft_steps),
+        ],
+        "export-drafts": [
+            *("training.export_drafts", "--drafts", out / "drafts", "--repository", options.repository)
+        ],
+        "calibrate": [
+            *("build_engines", "calibrate", "--repository", options.repository, "--dataset", dataset)
+        ],
     }
     return {name: [sys.executable, "-m", *map(str, words)] for name, words in stages.items()}
 
@@ -53,6 +67,7 @@ def main() -> None:
     parser.add_argument("--codec-steps", type=int, default=3_000)
     parser.add_argument("--refine-steps", type=int, default=900, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=4_000)
+    parser.add_argument("--draft-steps", type=int, default=1_000, help="of each draft")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     options = parser.parse_args()
     for name, command in commands(options).items():

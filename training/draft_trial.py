@@ -15,7 +15,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +25,8 @@ import torch
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rank_paths import RankPaths, RankTree
@@ -36,16 +38,10 @@ from torch.nn import functional
 from perf import report
 from perf.environment import Environment
 from training.dataset import Dataset
+from training.draft_shape import first_layers
 from training.own_speech import RecordingDrafter, Utterance, read_prompts, speak
 from training.schedule import Schedule
-from training.trial_heads import (
-    CANDIDATES,
-    DraftHeads,
-    HeadsDrafter,
-    positions,
-    ranks,
-    train_heads,
-)
+from training.trial_heads import CANDIDATES, positions, ranks, train_heads
 
 NAME = "draft_trial.json"
 NODES = (2, 4, 8, 16, 32, 64)
@@ -198,7 +194,7 @@ class Trial:
 
     def _heads(self, learned: Sequence[Utterance]) -> DraftHeads:
         torch.manual_seed(self.options.seed)
-        heads = DraftHeads(self.state["lm_head.weight"], self.options.heads)
+        heads = DraftHeads.beginning_as(self.state["lm_head.weight"], self.options.heads)
         hidden, wanted = positions(learned, self.options.heads)
         train_heads(heads, hidden, wanted, self.options.steps, self.options.rate, self.options.seed)
         return heads.eval().requires_grad_(False)
@@ -228,7 +224,9 @@ class Trial:
     # Drafts of few layers
 
     def _cut(self, layers: int, spoken: dict[str, list[Utterance]]) -> list[CutTrial]:
-        draft = cut(Llama(self.config), self.state, layers)
+        talker = Llama(self.config)
+        talker.load_state_dict(self.state)
+        draft = first_layers(talker, layers)
         train_cut(draft, spoken["learned"], self.options.steps, self.options.rate, self.options.seed)
         draft.eval().requires_grad_(False)
         overlaps, agreements = [], []
@@ -259,14 +257,6 @@ class Trial:
         places = torch.arange(1, count + 1)[None]
         drawn = draw(guesses[None], self._settings(1), key, places)[0]
         return overlap, drawn == torch.tensor(utterance.tokens[1 : count + 1])
-
-
-def cut(draft: Llama, state: dict[str, Tensor], layers: int) -> Llama:
-    """The first `layers` layers of a talker with its embeddings, last norm and head."""
-    config = replace(draft.config, num_hidden_layers=layers)
-    short = Llama(config)
-    short.load_state_dict({name: state[name] for name in short.state_dict()})
-    return short
 
 
 def draft_logits(draft: Llama, utterances: Sequence[Utterance]) -> Tensor:

@@ -1,8 +1,6 @@
-"""Draft heads, as quick as a trial needs them: enough to compare shapes of talkers.
+"""Draft heads on what the talker said by itself: trained as quickly as a trial needs them, and their ranks.
 
-Heads after Medusa (Cai et al. 2024) and its use for speech (Li et al. 2025).
-
-Shapes: M positions, B rows, N nodes, K heads, D hidden size, V vocabulary.
+Shapes: M positions, K heads, D hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -10,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from talkahead.speculation.contracts import Context
-from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
-from talkahead.speculation.token_tree import TokenTree
-from torch import Tensor, nn
+from talkahead.drafting.draft_heads import DraftHeads
+from torch import Tensor
 from torch.nn import functional
 
 from training.own_speech import Utterance
@@ -25,31 +20,6 @@ CANDIDATES = 10
 _IGNORE = -100
 _DECAY = 0.8
 _BATCH = 2_048
-
-
-class DraftHeads(nn.Module):
-    """K heads: a residual block with SiLU, then a linear layer to the vocabulary. [M, D] -> [M, K, V].
-
-    Head i, from 1, guesses the i-th token behind the one that the hidden state drew. At first each guesses as
-    the target's own head would.
-    """
-
-    def __init__(self, head: Tensor, num_heads: int) -> None:
-        super().__init__()
-        vocabulary, width = head.shape
-        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(num_heads))
-        self.heads = nn.ModuleList(nn.Linear(width, vocabulary, bias=False) for _ in range(num_heads))
-        nothing = {"weight": torch.zeros(width, width), "bias": torch.zeros(width)}
-        for block, own in zip(self.blocks, self.heads, strict=True):
-            block.load_state_dict(nothing)
-            own.load_state_dict({"weight": head})
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        guesses = [
-            head(hidden + functional.silu(block(hidden)))
-            for block, head in zip(self.blocks, self.heads, strict=True)
-        ]
-        return torch.stack(guesses, dim=1)
 
 
 def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
@@ -95,18 +65,3 @@ def ranks(heads: DraftHeads, hidden: Tensor, wanted: Tensor) -> Tensor:
         places = (logits > own).sum(2)
         found.append(torch.where(tokens == _IGNORE, logits.shape[2], places))
     return torch.cat(found)
-
-
-class HeadsDrafter(NullDrafter):
-    """Fills a calibrated tree with each head's best tokens; keeps nothing between steps."""
-
-    def __init__(self, heads: DraftHeads, tree: RankTree) -> None:
-        self._heads = heads
-        self._shape = tree.shape
-        self._depths = torch.tensor([len(path) - 1 for path in tree.paths])
-        self._ranks = torch.tensor([path[-1] for path in tree.paths])
-
-    def propose(self, context: Context) -> TokenTree:
-        best = self._heads(context.hidden).topk(CANDIDATES).indices
-        nodes = best[:, self._depths, self._ranks]
-        return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)

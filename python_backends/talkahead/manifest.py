@@ -29,6 +29,7 @@ class Manifest:
         metrics: measured at the end of training.
         files: sha256 of each file of the artifact, by name.
         licence: of the artifact and of what it learned from.
+        target: of what belongs to a talker (drafts, groups): `target_hash` of it.
     """
 
     command: str
@@ -38,6 +39,7 @@ class Manifest:
     metrics: Mapping[str, Any]
     files: Mapping[str, str]
     licence: str
+    target: str = ""
 
     @property
     def version(self) -> str:

@@ -101,6 +101,14 @@ class CachedDecoder:
             self.cache.compact(accepted, rows)
         self.cache.lengths[rows] += accepted.counts
 
+    def lengths(self, rows: slice) -> Tensor:
+        """Valid positions of each slot, int64 [S]; a copy."""
+        return self.cache.lengths[rows].clone()
+
+    def keep(self, lengths: Tensor, rows: slice) -> None:
+        """Of each slot the first `lengths` [S] positions are valid; the others are scratch again."""
+        self.cache.lengths[rows] = lengths
+
     def move(self, source: int, target: int) -> None:
         """Slot `target` takes over what `source` holds."""
         self.cache.move(source, target)

@@ -246,6 +246,28 @@ class NativeDecoder(CachedDecoder):
         self.cache.lengths[where] = counts
         return Scored(logits[:, None], hidden[:, None])
 
+    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+        """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
+        count, width = embedded.shape[:2]
+        lengths = self.cache.lengths[rows]
+        x = embedded.to(torch.float32)
+        if int(counts.min()) == width:
+            bursts = _Bursts.of(self._slots[rows], lengths, counts)
+            flat = x.flatten(0, 1).contiguous()
+            logits, hidden = self._decode(flat, bursts, wanted=count * width, only_last=False)
+            scored = Scored(logits.view(count, width, -1)[:, -1:], hidden.view(count, width, -1))
+        else:
+            is_fed = torch.arange(width) < counts[:, None]
+            active = counts > 0
+            bursts = _Bursts.of(self._slots[rows][active], lengths[active], counts[active])
+            flat = x[is_fed]
+            logits, packed = self._decode(flat, bursts, wanted=len(flat), only_last=False)
+            hidden = torch.zeros(count, width, self.hidden_size)
+            hidden[is_fed] = packed
+            scored = Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
+        lengths += counts
+        return scored
+
     @torch.inference_mode()
     def score(self, tree: TokenTree, rows: slice) -> Scored:
         """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.

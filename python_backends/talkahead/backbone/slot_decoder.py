@@ -18,7 +18,7 @@ from torch.nn import functional
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
-from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _EXTENT_STEP = 32
 """Padded attention spans are multiples of this, so that few shapes occur."""
@@ -218,19 +218,35 @@ class SlotDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        count, nodes = tree.num_rows, tree.num_nodes
+        return self._score(self._embeddings[tree.tokens[:, :, 0]], tree.shape, rows)
+
+    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+        """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
+
+        Returns:
+            logits [S, 1, V] at each slot's last row, and hidden [S, N, D] at all; where a slot got nothing,
+            and behind what it got, anything.
+        """
+        chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
+        scored = self._score(embedded, chain, rows)
+        self.cache.lengths[rows] += counts
+        lines = torch.arange(len(counts), device=self.device)
+        return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
+
+    def _score(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
+        count, nodes = embedded.shape[:2]
         lengths = self.cache.lengths[rows]
         slots = torch.arange(rows.start, rows.stop, device=self.device)
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
-            positions = self._behind(lengths, tree.shape.depth_row)
+            positions = self._behind(lengths, shape.depth_row)
             behind = self._behind(lengths, torch.arange(nodes))
-        x = self._embeddings[tree.tokens[:, :, 0].flatten()]
+        x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
         span = self._extent(rows, nodes)
-        bias = self._bias(lengths, tree.shape, span)
+        bias = self._bias(lengths, shape, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])

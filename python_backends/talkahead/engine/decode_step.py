@@ -111,7 +111,7 @@ class DecodeStep:
         scored = self._backbone.score(tree, rows)
         accepted = self._verifier.accept(tree, scored, context)
         self._backbone.commit(accepted, tree.shape, rows)
-        self._drafter.observe(tree, scored, accepted)
+        self._drafter.observe(tree, scored, accepted, context)
         if tree.shape.is_root_alone:
             tokens, hidden = accepted.next_roots, scored.hidden[:, 0]
         else:
@@ -161,6 +161,7 @@ class DecodeStep:
 
     def release(self, slot: int) -> None:
         self._backbone.release(slot)
+        self._drafter.release(slot)
 
     def _states(self) -> tuple[Tensor, ...]:
         return (

@@ -87,7 +87,8 @@ class Drafter(Protocol):
 
     def propose(self, context: Context) -> TokenTree: ...
 
-    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted) -> None: ...
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        """What a step made of a tree, whoever proposed it; `context` is the one that the step began with."""
 
     def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
         """New segments: `prompts` [len(rows), P, D], each valid up to its length."""
@@ -96,6 +97,9 @@ class Drafter(Protocol):
         """What row `source` holds now lies in row `target`; what `target` held is gone."""
 
     def swap(self, first: int, second: int) -> None: ...
+
+    def release(self, row: int) -> None:
+        """The row's segment has ended."""
 
 
 class Verifier(Protocol):

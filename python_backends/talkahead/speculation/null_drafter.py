@@ -14,7 +14,7 @@ class NullDrafter:
     def propose(self, context: Context) -> TokenTree:
         return TokenTree(context.roots[:, None])
 
-    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted) -> None:
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         return None
 
     def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
@@ -24,4 +24,7 @@ class NullDrafter:
         return None
 
     def swap(self, first: int, second: int) -> None:
+        return None
+
+    def release(self, row: int) -> None:
         return None

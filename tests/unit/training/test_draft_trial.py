@@ -8,14 +8,17 @@ import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
-from training.draft_trial import cut, draft_logits, followed
+from training.draft_shape import first_layers
+from training.draft_trial import draft_logits, followed
 from training.own_speech import RecordingDrafter, Utterance, speak
-from training.trial_heads import DraftHeads, HeadsDrafter, positions, ranks
+from training.trial_heads import positions, ranks
 
 SIZE = 12
 CONFIG = LlamaConfig(
@@ -57,7 +60,7 @@ def spoken(talker: Llama, prompts: list[torch.Tensor]) -> list[Utterance]:
 @pytest.fixture(scope="module")
 def heads(talker: Llama) -> DraftHeads:
     torch.manual_seed(2)
-    return DraftHeads(talker.lm_head.weight, 3).requires_grad_(False)
+    return DraftHeads.beginning_as(talker.lm_head.weight, 3).requires_grad_(False)
 
 
 def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: list[Utterance]) -> None:
@@ -102,7 +105,7 @@ def test_a_draft_is_followed_as_far_as_it_agrees() -> None:
 
 
 def test_a_cut_of_all_layers_is_the_talker(talker: Llama, spoken: list[Utterance]) -> None:
-    whole = cut(talker, dict(talker.state_dict()), CONFIG.num_hidden_layers)
+    whole = first_layers(talker, CONFIG.num_hidden_layers)
     logits = draft_logits(whole, spoken[:2])
     for one, own in zip(spoken[:2], logits, strict=True):
         expected = talker.lm_head(torch.stack(one.hidden))

@@ -1,0 +1,26 @@
+"""`python -m build_engines STAGE`: one stage after another makes what is served."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from build_engines import calibrate
+
+STAGES = {"calibrate": calibrate}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m build_engines", description=__doc__)
+    stages = parser.add_subparsers(dest="stage", required=True)
+    for name, stage in STAGES.items():
+        first_line = (stage.__doc__ or "").partition("\n")[0]
+        stage.add_arguments(stages.add_parser(name, help=first_line, description=stage.__doc__))
+    options = parser.parse_args(arguments)
+    STAGES[options.stage].run(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

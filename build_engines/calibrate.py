@@ -1,0 +1,111 @@
+"""Counts which draft trees are worth their nodes, and groups tokens that sound alike.
+
+The talker speaks texts by itself; on what it said, the ranks of each set of heads are counted, and the best
+trees are kept beside the heads. Groups come from the talker's embeddings (Yanuka et al. 2025, section 2.1),
+at the thresholds that give the mean sizes asked for, or at those given: thresholds belong to one model each.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from talkahead.backbone.llama import Llama
+from talkahead.config import RequestOptions
+from talkahead.drafting.calibrated_trees import NAME, CalibratedTrees
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.group_artifact import group_tokens, save_groups
+from talkahead.manifest import Manifest, sha256
+from torch import Tensor
+from torch.nn import functional
+
+from build_engines.prompts import make_prompts
+from training.dataset import Dataset
+from training.draft_acceptance import OwnSpeech, count_ranks
+from training.export import LICENCE, source_commit
+from training.own_speech import Utterance, read_prompts
+
+NODES = (8, 16, 32, 64, 96, 128)
+MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
+_COMMAND = "python -m build_engines calibrate"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--repository", type=Path, default=Path("model_repository"), help="(%(default)s)")
+    add("--texts", type=Path, default=Path("perf/texts.txt"), help="one a line, spoken by every voice")
+    add("--dataset", type=Path, help="speak its calibration texts instead of --texts")
+    add("--count", type=int, default=200, help="of the texts, at most (%(default)s)")
+    add("--nodes", type=int, nargs="+", default=NODES, help="of each tree, root included (%(default)s)")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument(
+        "--mean-sizes", type=float, nargs="+", default=MEAN_SIZES, help="of groups (%(default)s)"
+    )
+    sizes.add_argument("--thresholds", type=float, nargs="+", help="cosines, instead of mean sizes")
+    defaults = RequestOptions()
+    add("--temperature", type=float, default=defaults.temperature, help="(%(default)g)")
+    add("--top-p", type=float, default=defaults.top_p, help="(%(default)g)")
+    add("--seed", type=int, default=1, help="(%(default)s)")
+
+
+def run(options: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    folder = options.repository / "talker" / "1"
+    talker = Llama.load(folder)
+    _calibrate_groups(talker, folder, options)
+    heads = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
+    if not heads:
+        print("calibrate: no heads, so no trees")
+        return
+    spoken = _own_speech(talker, options)
+    for one in heads:
+        _calibrate_trees(one, folder, spoken, options)
+
+
+def _own_speech(talker: Llama, options: argparse.Namespace) -> list[Utterance]:
+    encoder = options.repository / "encoder" / "1"
+    if options.dataset is None:
+        prompts = make_prompts(encoder, options.texts, options.count)
+    else:
+        prompts = read_prompts(encoder, Dataset(options.dataset, "calibration"), options.count, seed=1)
+    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    return OwnSpeech(talker, prompts, sampling, options.seed).plain()
+
+
+def _calibrate_trees(
+    folder: Path, talker: Path, spoken: list[Utterance], options: argparse.Namespace
+) -> None:
+    network = Draft.load(folder, talker).network
+    assert isinstance(network, DraftHeads)
+    trees = CalibratedTrees.of(sha256(folder / WEIGHTS), count_ranks(network, spoken), options.nodes)
+    trees.save(folder)
+    manifest = Manifest.read(folder)
+    replace(manifest, files={**manifest.files, NAME: sha256(folder / NAME)}).write(folder)
+    for one in trees.trees:
+        print(f"calibrate: {folder.name}, {one.nodes} nodes: {one.committed_per_step:.3f} tokens a step")
+
+
+def _calibrate_groups(talker: Llama, folder: Path, options: argparse.Namespace) -> None:
+    embeddings, eos = talker.model.embed_tokens.weight, talker.config.eos_token_id
+    thresholds = options.thresholds or [cosine_of(embeddings[:eos], size) for size in options.mean_sizes]
+    groups = group_tokens(embeddings, sorted(set(thresholds), reverse=True), alone=[eos])
+    target, out = target_hash(folder), folder / "groups"
+    save_groups(out, groups, target)
+    for threshold, one in groups.items():
+        print(
+            f"calibrate: cosine above {threshold:g}: {one.num_groups} groups, mean size {one.mean_size:.2f}, "
+            f"largest {one.largest_size}"
+        )
+    files = {path.name: sha256(path) for path in sorted(out.iterdir()) if path.stem == "groups"}
+    Manifest(_COMMAND, source_commit(), "the talker's embeddings", 0, {}, files, LICENCE, target).write(out)
+
+
+def cosine_of(embeddings: Tensor, mean_size: float) -> float:
+    """The threshold above which a token has `mean_size` neighbours on average, itself among them."""
+    unit = functional.normalize(embeddings.to(torch.float32), dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(2.0).flatten()
+    count = max(1, min(round(mean_size * len(unit)), len(cosines) - 1))
+    return round(float(cosines.kthvalue(len(cosines) - count).values), 4)

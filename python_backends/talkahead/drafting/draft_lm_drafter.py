@@ -1,0 +1,91 @@
+"""A small talker drafts for the large one: its first layers, trained on, with a KV of their own.
+
+After Leviathan et al. 2023; the draft is cut from the target as in Yanuka et al. 2025, section 3.1.
+
+Shapes: R slots, S running rows, L drafted tokens, P prompt rows, D hidden size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
+from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.token_tree import TokenTree
+
+
+class DraftLmDrafter:
+    """Draws a chain of `length` tokens from the draft model.
+
+    Its KV holds the prompt and what was said. Drafted tokens go into it as they are drawn, except for the
+    last, which nothing follows; afterwards it is cut back to what was accepted. What was said meanwhile by
+    steps without this drafter is remembered, and fed when it is asked again.
+
+    Args:
+        decoder: of the draft model, with as many slots as the target; its positions are the target's and
+            `length` more.
+        embeddings: of the draft model, [V, D].
+        tells_probs: see `DraftChain`.
+    """
+
+    def __init__(
+        self, decoder: DraftDecoder, embeddings: Tensor, length: int = 3, *, tells_probs: bool = True
+    ) -> None:
+        slots, device = decoder.num_slots, decoder.device
+        self.length = length
+        self._decoder = decoder
+        self._embeddings = embeddings.to(device, decoder.dtype)
+        self._tells_probs = tells_probs
+        positions = decoder.max_positions + decoder.max_nodes
+        self._said = SlotTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
+        self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
+        self._fed = torch.zeros((slots, length - 1), dtype=torch.int64, device=device)
+
+    def propose(self, context: Context) -> TokenTree:
+        rows, prompts = context.rows, self._num_prompt[context.rows]
+        self._said.put(rows, context.positions[:, None], context.roots)
+        drafted = DraftChain(context, tells_probs=self._tells_probs)
+        logits = feed(
+            self._decoder,
+            rows,
+            prompts + context.positions + 1,
+            lambda places: self._embedded(self._said.at(rows, places - prompts[:, None])),
+        )
+        one = torch.ones_like(prompts)
+        for depth in range(self.length - 1):
+            token = drafted.draw(logits)
+            self._fed[rows, depth] = token[:, 0]
+            logits = self._decoder.extend(self._embedded(token), one, rows).logits[:, 0]
+        drafted.draw(logits)
+        return drafted.tree
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        return functional.embedding(tokens, self._embeddings)
+
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        rows, said = context.rows, spoken(tree, accepted)
+        places = context.positions[:, None] + torch.arange(said.shape[1], device=said.device)
+        self._said.put(rows, places, said)
+        right = num_right(self._fed[rows], said, accepted.counts - 1)
+        known = self._num_prompt[rows] + context.positions + 1 + right
+        self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
+
+    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        self._decoder.prefill(rows, prompts, lengths)
+        self._num_prompt[rows] = torch.tensor(lengths, device=self._num_prompt.device)
+
+    def move(self, source: int, target: int) -> None:
+        self._decoder.move(source, target)
+        self._said.move(source, target)
+        self._num_prompt[target] = self._num_prompt[source]
+
+    def swap(self, first: int, second: int) -> None:
+        self._decoder.swap(first, second)
+        self._said.swap(first, second)
+        self._num_prompt[[first, second]] = self._num_prompt[[second, first]]
+
+    def release(self, row: int) -> None:
+        self._decoder.release(row)

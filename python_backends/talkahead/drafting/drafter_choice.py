@@ -1,0 +1,121 @@
+"""From a trained draft to the drafter that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from talkahead.backbone.cached_decoder import LlamaShape
+from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
+from talkahead.backbone.llama import Llama, load_llama
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.drafting.calibrated_trees import CalibratedTrees
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
+from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.mtp_drafter import MtpDrafter
+from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.manifest import sha256
+from talkahead.speculation.contracts import Drafter
+from talkahead.speculation.rank_paths import RankTree
+
+_CATCH_UP = 8
+"""Positions that a draft's decoder is fed at once: after a step of its own it lacks one or two."""
+
+
+@dataclass(frozen=True)
+class DraftOptions:
+    """How a drafter drafts.
+
+    Args:
+        length: tokens of a chain (`draft_lm`: 3 by default; `mtp`: one of each module).
+        nodes: of a tree, root included (`heads`).
+        tells_probs: whether verifiers need the distributions of drafted tokens.
+    """
+
+    length: int | None = None
+    nodes: int = 32
+    tells_probs: bool = True
+
+
+@dataclass(frozen=True)
+class DraftPool:
+    """The target's slots, which a draft's decoders follow.
+
+    Args:
+        max_positions: of the target's slots.
+        dtype: of products, as the target's; bfloat16 halves what heads read.
+    """
+
+    num_slots: int
+    max_positions: int
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    choice: DecoderChoice = DecoderChoice.AUTO
+
+    def decoder(
+        self, config: LlamaShape, state: Mapping[str, Tensor], ahead: int
+    ) -> SlotDecoder | NativeDecoder:
+        """One that may run `ahead` positions ahead of the target."""
+        return load_decoder(
+            config,
+            state,
+            num_slots=self.num_slots,
+            max_positions=self.max_positions + ahead,
+            max_nodes=_CATCH_UP,
+            dtype=self.dtype,
+            device=self.device,
+            choice=self.choice,
+        )
+
+
+def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOptions | None = None) -> Drafter:
+    """The drafter of a draft's folder, for the talker in `talker`.
+
+    Raises:
+        ArtifactMismatch: the draft belongs to another talker, or lacks its trees.
+    """
+    options = options or DraftOptions()
+    network = Draft.load(folder, talker).network
+    if isinstance(network, DraftHeads):
+        trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS))
+        return heads_drafter(network, trees.within(options.nodes), pool)
+    if isinstance(network, Llama):
+        return draft_lm_drafter(network, pool, options)
+    return mtp_drafter(network, load_llama(talker)[1], pool, options)
+
+
+def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
+    heads = heads.to(pool.device, _wide(pool))
+    heads.narrow(pool.dtype)
+    return HeadsDrafter(heads, tree)
+
+
+def draft_lm_drafter(network: Llama, pool: DraftPool, options: DraftOptions) -> DraftLmDrafter:
+    length = 3 if options.length is None else options.length
+    decoder = pool.decoder(network.config, network.state_dict(), length)
+    embeddings = network.model.embed_tokens.weight
+    return DraftLmDrafter(decoder, embeddings, length, tells_probs=options.tells_probs)
+
+
+def mtp_drafter(
+    modules: MtpModules, talker: Mapping[str, Tensor], pool: DraftPool, options: DraftOptions
+) -> MtpDrafter:
+    """`talker`: the target's weights under their Hugging Face names."""
+    decoders = [
+        pool.decoder(modules.config, {**talker, **module.decoder.state_dict()}, len(modules))
+        for module in modules
+    ]
+    embeddings = talker["model.embed_tokens.weight"]
+    return MtpDrafter(modules, decoders, embeddings, options.length, tells_probs=options.tells_probs)
+
+
+def _wide(pool: DraftPool) -> torch.dtype:
+    """Of hidden states: products alone are narrow."""
+    return torch.float32 if pool.dtype is torch.bfloat16 else pool.dtype

@@ -1,0 +1,59 @@
+"""A talker's similarity groups for a list of thresholds, in a folder: made once, not at each start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from talkahead.drafting.draft_artifact import read_config
+from talkahead.speculation.similarity_groups import SimilarityGroups
+
+CONFIG = "groups.json"
+WEIGHTS = "groups.safetensors"
+
+
+def group_tokens(
+    embeddings: Tensor, thresholds: Iterable[float], alone: Collection[int]
+) -> dict[float, SimilarityGroups]:
+    """Groups by threshold; see `SimilarityGroups.of`."""
+    return {threshold: SimilarityGroups.of(embeddings, threshold, alone) for threshold in thresholds}
+
+
+def save_groups(folder: Path, groups: Mapping[float, SimilarityGroups], target: str) -> None:
+    """Writes them with their mean and largest size, and the hash of the talker that they belong to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = [
+        {
+            "similarity": threshold,
+            "groups": one.num_groups,
+            "mean_size": round(one.mean_size, 3),
+            "largest_size": one.largest_size,
+        }
+        for threshold, one in groups.items()
+    ]
+    (folder / CONFIG).write_text(json.dumps({"target": target, "groups": sizes}, indent=2) + "\n")
+    tensors: dict[str, Tensor] = {}
+    for threshold, one in groups.items():
+        tensors[f"{threshold!r}.members"] = one.members.to(torch.int32)
+        tensors[f"{threshold!r}.sizes"] = one.sizes.to(torch.int32)
+        tensors[f"{threshold!r}.tokens"] = torch.tensor([len(one.num_owners)], dtype=torch.int32)
+    save_file(tensors, folder / WEIGHTS)
+
+
+def load_groups(folder: Path, talker: Path) -> dict[float, SimilarityGroups]:
+    """Raises ArtifactMismatch when there are none, or they are another talker's."""
+    config = read_config(folder, talker, CONFIG)
+    tensors = load_file(folder / WEIGHTS)
+    found: dict[float, SimilarityGroups] = {}
+    for one in config["groups"]:
+        threshold = float(one["similarity"])
+        members, sizes, tokens = (tensors[f"{threshold!r}.{part}"] for part in ("members", "sizes", "tokens"))
+        is_member = torch.zeros((len(sizes), int(tokens)), dtype=torch.bool)
+        is_member[torch.arange(len(sizes)).repeat_interleave(sizes), members.to(torch.int64)] = True
+        found[threshold] = SimilarityGroups.from_membership(is_member)
+    return found

@@ -1,0 +1,50 @@
+"""Drafts of heads on the target's last hidden state: a calibrated tree of their best tokens.
+
+Shapes: S running rows, N nodes, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.speculation.contracts import Context
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rank_paths import RankTree
+from talkahead.speculation.token_tree import TokenTree
+
+
+class HeadsDrafter(NullDrafter):
+    """Fills the tree with each head's best tokens, the end of speech among them. Keeps nothing between steps:
+    all that it looks at is the hidden state that drew the root.
+
+    Args:
+        tree: its depth is at most the number of heads.
+    """
+
+    def __init__(self, heads: DraftHeads, tree: RankTree) -> None:
+        paths = tree.paths
+        depth = max((len(path) for path in paths), default=0)
+        if depth > len(heads):
+            raise ValueError(f"a tree of depth {depth} needs as many heads; there are {len(heads)}")
+        self._heads = heads
+        self._depth = depth
+        self._shape = tree.shape
+        widths = [1 + max(path[-1] for path in paths if len(path) == level + 1) for level in range(depth)]
+        self._widths = widths
+        firsts = [sum(widths[:level]) for level in range(depth)]
+        places = [firsts[len(path) - 1] + path[-1] for path in paths]
+        device = next(heads.parameters()).device
+        self._places = torch.tensor(places, dtype=torch.int64, device=device)
+
+    def propose(self, context: Context) -> TokenTree:
+        if not self._depth:
+            return super().propose(context)
+        best = [self._best(context.hidden, level) for level in range(self._depth)]
+        nodes = torch.cat(best, dim=1)[:, self._places]
+        return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
+
+    def _best(self, hidden: Tensor, level: int) -> Tensor:
+        """int64 [S, width of the level]."""
+        return torch.topk(self._heads.guesses(hidden, level), self._widths[level]).indices

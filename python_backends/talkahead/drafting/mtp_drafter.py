@@ -1,0 +1,143 @@
+"""Drafts of multi-token prediction modules: a chain as long as there are modules, from the target's states.
+
+After Llasa+ (Tian et al. 2025), with KV, and drafting anew in the same step after a refusal: its listing
+drafts nothing in the step that follows one.
+
+Shapes: S running rows, K modules, D hidden size, V vocabulary, T positions of a slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
+from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.drafting.mtp_modules import MtpModule, MtpModules
+from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.token_tree import TokenTree
+
+
+class MtpDrafter:
+    """Module k holds KV at position i once it was fed there: with the state of module k - 1, and with frame
+    i + k - 1 where modules see tokens. Near the root that frame may be a drafted one; when it was refused,
+    the KV is cut back to before it, and the position fed again.
+
+    Args:
+        modules: as trained.
+        decoders: each module's layer with the target's LM head, and as many slots as the target.
+        embeddings: the target's, [V, D].
+        length: of the draft; at most, and by default, one token of each module.
+        tells_probs: see `DraftChain`.
+    """
+
+    def __init__(
+        self,
+        modules: MtpModules,
+        decoders: Sequence[DraftDecoder],
+        embeddings: Tensor,
+        length: int | None = None,
+        *,
+        tells_probs: bool = True,
+    ) -> None:
+        first = decoders[0]
+        self.length = len(modules) if length is None else length
+        if not 1 <= self.length <= len(modules):
+            raise ValueError(f"a draft of {length}: there are {len(modules)} modules")
+        self._sees_tokens = modules.sees_tokens
+        self._modules = list(modules.to(first.device, first.dtype))[: self.length]
+        self._decoders = list(decoders)[: self.length]
+        table = embeddings.to(first.device, first.dtype)
+        self._told = [module.told(table) for module in self._modules]
+        """What each module is told by each token, [V, D]; of blind ones [D]."""
+        self._tells_probs = tells_probs
+        shape = (first.num_slots, first.max_positions + first.max_nodes)
+        self._said = SlotTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
+        self._states = [
+            SlotTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
+            for _ in range(self.length)
+        ]
+        """What each module is fed: at position i the state of the one before it, the target's first."""
+        self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
+
+    def propose(self, context: Context) -> TokenTree:
+        rows, roots = context.rows, context.positions[:, None]
+        self._said.put(rows, roots, context.roots)
+        self._states[0].put(rows, roots, context.hidden[:, None])
+        drafted = DraftChain(context, tells_probs=self._tells_probs)
+        for behind in range(self.length):
+            token = drafted.draw(self._logits(behind, context))
+            self._drafted[rows, behind] = token[:, 0]
+            if behind + 1 < self.length:
+                self._said.put(rows, roots + behind + 1, token)
+        return drafted.tree
+
+    def _logits(self, behind: int, context: Context) -> Tensor:
+        """Of one module [S, V], brought up to the root's position."""
+        rows, module = context.rows, self._modules[behind]
+
+        def seen(places: Tensor, hidden: Tensor) -> None:
+            if behind + 1 < self.length:
+                self._states[behind + 1].put(rows, places, hidden)
+
+        return feed(
+            self._decoders[behind],
+            rows,
+            context.positions + 1,
+            lambda places: self._inputs(module, behind, rows, places),
+            seen,
+        )
+
+    def _inputs(self, module: MtpModule, behind: int, rows: slice, places: Tensor) -> Tensor:
+        told = self._told[behind]
+        if self._sees_tokens:
+            told = functional.embedding(self._said.at(rows, places + behind), told)
+        return module.joined(self._states[behind].at(rows, places), told)
+
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        rows, said = context.rows, spoken(tree, accepted)
+        steps = torch.arange(said.shape[1], device=said.device)
+        places = context.positions[:, None] + steps
+        self._said.put(rows, places, said)
+        lines = torch.arange(tree.num_rows, device=said.device)
+        behind = scored.hidden[lines[:, None], accepted.path]
+        self._states[0].put(rows, places, torch.cat([context.hidden[:, None], behind], dim=1))
+        if self._sees_tokens:
+            self._cut_back(context, num_right(self._drafted[rows], said, accepted.counts))
+
+    def _cut_back(self, context: Context, right: Tensor) -> None:
+        """Keep what was fed with frames that were said: `right` [S] of those behind the root."""
+        for behind, decoder in enumerate(self._decoders):
+            known = (context.positions + 1 + right - behind).clamp_min(0)
+            decoder.keep(torch.minimum(decoder.lengths(context.rows), known), context.rows)
+
+    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        for row in rows:
+            self.release(row)
+
+    def move(self, source: int, target: int) -> None:
+        for part in self._by_slot():
+            part.move(source, target)
+
+    def swap(self, first: int, second: int) -> None:
+        for part in self._by_slot():
+            part.swap(first, second)
+
+    def release(self, row: int) -> None:
+        for decoder in self._decoders:
+            decoder.release(row)
+
+    def _by_slot(self) -> tuple[_BySlot, ...]:
+        return (*self._decoders, self._said, *self._states)
+
+
+class _BySlot(Protocol):
+    """State that follows the rows."""
+
+    def move(self, source: int, target: int) -> None: ...
+
+    def swap(self, first: int, second: int) -> None: ...

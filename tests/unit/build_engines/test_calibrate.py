@@ -1,0 +1,71 @@
+"""`build_engines calibrate` on a talker of a few weights: drafters and verifiers load what it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.drafting.calibrated_trees import CalibratedTrees
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.group_artifact import load_groups
+from talkahead.manifest import Manifest, sha256
+from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.text.symbols import NUM_SYMBOLS
+
+from build_engines.__main__ import main
+from build_engines.calibrate import cosine_of
+
+WIDTH, EOS = 16, 24
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    encoder = TextEncoder(TextEncoderConfig(("one", "two"), NUM_SYMBOLS, width=WIDTH, heads=2))
+    encoder.save(tmp_path / "encoder" / "1")
+    llama = Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
+    talker = tmp_path / "talker" / "1"
+    llama.save(talker)
+    heads = DraftHeads.beginning_as(llama.lm_head.weight, 3).to(torch.bfloat16)
+    folder = talker / "drafts" / "heads"
+    Draft(DraftKind.HEADS, heads, target_hash(talker)).save(folder)
+    Manifest("", "", "", 0, {}, {WEIGHTS: sha256(folder / WEIGHTS)}, "").write(folder)
+    return tmp_path
+
+
+def test_trees_and_groups_are_written_for_this_talker(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = repository / "texts.txt"
+    texts.write_text("Good morning.\n\nWhere are you?\n")
+    arguments = ["--repository", str(repository), "--texts", str(texts), "--nodes", "4", "9"]
+    assert main(["calibrate", *arguments, "--mean-sizes", "1.5", "4", "--count", "3"]) == 0
+    talker = repository / "talker" / "1"
+    folder = talker / "drafts" / "heads"
+
+    trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS))
+    assert [one.nodes for one in trees.trees] == [4, 9]
+    assert 1.0 < trees.trees[0].committed_per_step < trees.trees[1].committed_per_step
+    Manifest.read(folder).verify(folder)
+
+    groups = load_groups(talker / "groups", talker)
+    embeddings = Llama.load(talker).model.embed_tokens.weight
+    for threshold, one in groups.items():
+        assert torch.equal(one.members, SimilarityGroups.of(embeddings, threshold, [EOS]).members)
+    manifest = Manifest.read(talker / "groups")
+    manifest.verify(talker / "groups")
+    assert manifest.target == target_hash(talker)
+    assert capsys.readouterr().out.count("calibrate: ") == 4
+
+
+def test_a_threshold_gives_the_mean_number_of_neighbours() -> None:
+    embeddings = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+    unit = torch.nn.functional.normalize(embeddings, dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(1.0)
+    for size in (1.5, 5.0, 20.0):
+        neighbours = (cosines > cosine_of(embeddings, size)).sum(1).double().mean()
+        assert float(neighbours) == pytest.approx(size, rel=0.02)

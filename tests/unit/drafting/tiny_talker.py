@@ -1,0 +1,206 @@
+"""A tiny random talker in float64, drafts that are somewhat like it, and a pool that is never quiet."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
+from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.mtp_drafter import MtpDrafter
+from talkahead.drafting.mtp_modules import MtpModule, MtpModules
+from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.speculation.contracts import Context, Drafter
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rank_paths import RankTree
+from talkahead.speculation.token_tree import TokenTree
+from torch import Tensor
+
+WIDTH, VOCABULARY, SLOTS, POSITIONS = 32, 30, 6, 48
+CONFIG = LlamaConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 3, 2, 1, 16)
+MODULES, LENGTH = 3, 3
+TREE = RankTree(((0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)))
+MAX_NODES = 4
+"""Of decoders of drafts: so few that catching up takes several rounds."""
+
+
+def make_llama(config: LlamaConfig = CONFIG) -> Llama:
+    torch.manual_seed(3)
+    llama = Llama(config).double().eval().requires_grad_(False)
+    for name, value in llama.named_parameters():
+        if "norm" not in name:
+            value.mul_(5.0)
+    return llama
+
+
+def make_cut(llama: Llama, layers: int = 2) -> Llama:
+    cut = Llama(replace(llama.config, num_hidden_layers=layers)).double().requires_grad_(False)
+    state = llama.state_dict()
+    cut.load_state_dict({name: state[name] for name in cut.state_dict()})
+    return cut
+
+
+def make_modules(llama: Llama, *, sees_tokens: bool) -> MtpModules:
+    torch.manual_seed(5)
+    modules = MtpModules.beginning_as(llama, MODULES, sees_tokens=sees_tokens)
+    return modules.double().requires_grad_(False)
+
+
+def make_decoder(
+    llama: Llama, *, positions: int = POSITIONS, nodes: int = MAX_NODES, slots: int = SLOTS
+) -> SlotDecoder:
+    return SlotDecoder(
+        llama.config,
+        llama.state_dict(),
+        num_slots=slots,
+        max_positions=positions,
+        max_nodes=nodes,
+        dtype=torch.float64,
+    )
+
+
+def module_decoder(llama: Llama, module: MtpModule, slots: int = SLOTS) -> SlotDecoder:
+    state = {**llama.state_dict(), **module.decoder.state_dict()}
+    return SlotDecoder(
+        module.decoder.config,
+        state,
+        num_slots=slots,
+        max_positions=POSITIONS,
+        max_nodes=MAX_NODES,
+        dtype=torch.float64,
+    )
+
+
+def make_drafter(kind: str, llama: Llama, slots: int = SLOTS) -> Drafter:
+    if kind == "heads":
+        heads = DraftHeads.beginning_as(llama.lm_head.weight, 3).double().requires_grad_(False)
+        return HeadsDrafter(heads, TREE)
+    if kind == "draft_lm":
+        cut = make_cut(llama)
+        decoder = make_decoder(cut, positions=POSITIONS + LENGTH, slots=slots)
+        return DraftLmDrafter(decoder, cut.model.embed_tokens.weight, LENGTH)
+    modules = make_modules(llama, sees_tokens=kind == "mtp")
+    decoders = [module_decoder(llama, module, slots) for module in modules]
+    return MtpDrafter(modules, decoders, llama.model.embed_tokens.weight)
+
+
+KINDS = ("heads", "draft_lm", "mtp", "mtp without tokens")
+
+
+class SometimesDrafter(NullDrafter):
+    """Leaves out every other step or so: its drafter is then only told what became of it."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter = drafter
+        self._chance = random.Random(2)
+        self.observe, self.admit = drafter.observe, drafter.admit
+        self.move, self.swap, self.release = drafter.move, drafter.swap, drafter.release
+
+    def propose(self, context: Context) -> TokenTree:
+        # Now and then for so long that what was missed is more than is fed at once.
+        if self._chance.random() < 0.7 and int(context.positions.max()) % 16 < 7:
+            return self.drafter.propose(context)
+        return super().propose(context)
+
+
+@dataclass(eq=False)
+class Utterance:
+    """One segment: its prompt [P, D], options and seed, and what was said of it, with its number of steps."""
+
+    prompt: Tensor
+    options: RequestOptions
+    seed: int
+    tokens: list[int] = field(default_factory=list)
+    steps: int = 0
+
+
+def utterances_of(temperature: float, count: int = 14) -> list[Utterance]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        Utterance(
+            torch.randn((2 + index * 5 % 11, WIDTH), generator=generator, dtype=torch.float64),
+            RequestOptions(temperature=temperature, top_p=0.95, top_k=6 * (index % 3)),
+            seed=31 * index,
+        )
+        for index in range(count)
+    ]
+
+
+@dataclass
+class Pool:
+    """Rows 0..n-1 run. In disorder, rows join late, change places and leave early at random."""
+
+    llama: Llama
+    drafter: Drafter
+    in_disorder: bool = False
+    max_nodes: int = len(TREE.paths) + 1
+    running: list[Utterance] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.backbone = make_decoder(self.llama, nodes=self.max_nodes)
+        self.step = DecodeStep(self.backbone, self.drafter, MatchVerifier())
+        self.chance = random.Random(4)
+
+    def speak(self, waiting: Sequence[Utterance]) -> None:
+        left = list(waiting)
+        guests = utterances_of(0.9, 40)
+        while left or any(one in waiting for one in self.running):
+            if left and len(self.running) < SLOTS:
+                self.join([left.pop(0) for _ in range(min(len(left), SLOTS - len(self.running)))])
+            if self.in_disorder:
+                self._stir(guests)
+            self.run()
+            self._leave([one for one in self.running if self._has_ended(one)])
+
+    def run(self) -> None:
+        drawn = self.step.run(slice(0, len(self.running)))
+        for row, utterance in enumerate(self.running):
+            utterance.tokens += drawn.tokens[row, : drawn.counts[row]].tolist()
+            utterance.steps += 1
+
+    def join(self, utterances: list[Utterance]) -> None:
+        if not utterances:
+            return
+        first = len(self.running)
+        firsts = self.step.admit(
+            [
+                Admission(first + place, one.prompt, one.options, one.seed, segment=0)
+                for place, one in enumerate(utterances)
+            ]
+        )
+        for utterance, token in zip(utterances, firsts, strict=True):
+            utterance.tokens.append(int(token))
+            self.running.append(utterance)
+
+    def _stir(self, guests: list[Utterance]) -> None:
+        if guests and len(self.running) < SLOTS and self.chance.random() < 0.4:
+            self.join([guests.pop()])
+        if len(self.running) > 1 and self.chance.random() < 0.4:
+            one, other = self.chance.sample(range(len(self.running)), 2)
+            self.step.swap(one, other)
+            self.running[one], self.running[other] = self.running[other], self.running[one]
+
+    def _has_ended(self, utterance: Utterance) -> bool:
+        room = POSITIONS - len(utterance.prompt)
+        del utterance.tokens[room:]
+        if CONFIG.eos_token_id in utterance.tokens:
+            del utterance.tokens[utterance.tokens.index(CONFIG.eos_token_id) + 1 :]
+            return True
+        return len(utterance.tokens) == room
+
+    def _leave(self, ended: list[Utterance]) -> None:
+        for utterance in ended:
+            row = next(place for place, one in enumerate(self.running) if one is utterance)
+            last = len(self.running) - 1
+            if row != last:
+                self.step.move(last, row)
+                self.running[row] = self.running[last]
+            self.running.pop()
+            self.step.release(last)

@@ -1,0 +1,183 @@
+"""What drafts are asked for, and that they learn it, on a talker of a few weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.mtp_modules import MtpModules
+
+from training.dataset import Batch
+from training.draft_lessons import IGNORE, FrozenTalker, Lesson
+from training.draft_losses import Teaching, weighted
+from training.draft_shape import DraftShape, first_layers
+from training.train_drafts import optimizers_of
+
+WIDTH, EOS = 16, 20
+CONFIG = LlamaConfig(EOS + 1, EOS, WIDTH, 32, 3, 1, 1, 16)
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> FrozenTalker:
+    torch.manual_seed(0)
+    repository = tmp_path_factory.mktemp("repository")
+    TextEncoder(TextEncoderConfig(("one",), num_symbols=9, width=WIDTH, heads=2)).save(
+        repository / "encoder" / "1"
+    )
+    llama = Llama(CONFIG)
+    for value in llama.parameters():
+        value.data *= 4
+    llama.save(repository / "talker" / "1")
+    return FrozenTalker(repository)
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    return Batch(
+        symbols=torch.randint(8, (3, 8, 4), generator=generator),
+        num_symbols=torch.tensor([8, 3, 5]),
+        voices=torch.zeros(3, dtype=torch.int64),
+        frames=torch.randint(EOS, (3, 16), generator=generator),
+        num_frames=torch.tensor([10, 12, 7]),
+        spoken=torch.zeros((3, 16), dtype=torch.int64),
+    )
+
+
+@pytest.fixture(scope="module")
+def lesson(talker: FrozenTalker, batch: Batch) -> Lesson:
+    return talker.lesson(batch)
+
+
+def test_lessons_are_what_the_talker_sees_of_each_utterance_alone(
+    talker: FrozenTalker, batch: Batch, lesson: Lesson
+) -> None:
+    for row, (count, symbols) in enumerate(
+        zip(batch.num_frames.tolist(), batch.num_symbols.tolist(), strict=True)
+    ):
+        frames = batch.frames[row, :count]
+        assert lesson.tokens[row].tolist() == [*frames.tolist(), EOS] + [IGNORE] * (12 - count)
+        prompt = talker.encoder(
+            batch.symbols[row : row + 1, :symbols], torch.tensor([symbols]), torch.tensor([0])
+        )
+        embedded = talker.llama.model.embed_tokens(frames)
+        alone = talker.llama(torch.cat([prompt[0], embedded])[None]).hidden[0, symbols:]
+        # Products of bfloat16 are rough; a wrong row would be off by several.
+        assert float((lesson.hidden[row, : count + 1] - alone).abs().mean()) < 0.2
+
+
+def test_heads_are_asked_for_what_follows(talker: FrozenTalker, lesson: Lesson) -> None:
+    """The loss of head i is that of token t + i at state t, computed one by one."""
+    heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 2)
+    torch.nn.init.normal_(heads.blocks[1].get_parameter("weight"))
+    heads.requires_grad_(False)
+    parts = Teaching(talker.llama).losses(heads, lesson)
+    for ahead, part in enumerate(parts.tolist(), 1):
+        nats = [
+            -float(
+                heads(lesson.hidden[row])[place, ahead - 1].log_softmax(-1)[lesson.tokens[row, place + ahead]]
+            )
+            for row in range(3)
+            for place in range(13 - ahead)
+            if lesson.tokens[row, place + ahead] != IGNORE
+        ]
+        assert part == pytest.approx(sum(nats) / len(nats), rel=1e-4)
+
+
+def test_later_tokens_count_less() -> None:
+    assert float(weighted(torch.tensor([1.0, 1.0, 1.0]))) == pytest.approx(0.8 + 0.64 + 0.512)
+    assert float(weighted(torch.tensor([3.0]))) == 3.0
+
+
+def test_a_draft_of_all_layers_is_asked_for_what_the_talker_says(
+    talker: FrozenTalker, lesson: Lesson
+) -> None:
+    whole = first_layers(talker.llama, CONFIG.num_hidden_layers)
+    logits = talker.llama.lm_head(lesson.hidden)
+    truth = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), lesson.tokens.flatten(), ignore_index=IGNORE
+    )
+    nats = Teaching(talker.llama).losses(whole, lesson).detach()
+    assert float(nats) == pytest.approx(float(truth), rel=0.02)
+
+
+@pytest.mark.parametrize("sees_tokens", [True, False])
+def test_a_module_is_told_no_token_that_it_is_asked_for(
+    talker: FrozenTalker, lesson: Lesson, sees_tokens: bool
+) -> None:
+    modules = MtpModules.beginning_as(talker.llama, 2, sees_tokens=sees_tokens).requires_grad_(False)
+    table = talker.llama.model.embed_tokens
+    place, other = 6, (lesson.known[:1, 6] + 1) % EOS
+    changed = lesson.known[:1].clone()
+    changed[0, place] = other
+    before, after = (modules(lesson.hidden[:1], table(tokens)) for tokens in (lesson.known[:1], changed))
+    for ahead, (one, two) in enumerate(zip(before, after, strict=True), 1):
+        # Module `ahead` at state t guesses token t + ahead: it may know those before.
+        same = torch.isclose(one, two).all(-1)[0]
+        assert bool(same[: place - ahead + 1].all())
+        assert bool(same[place - ahead + 1 :].all()) is not sees_tokens
+
+
+def test_names_tell_kind_and_size() -> None:
+    names = ("heads", "heads-6", "mtp", "mtp-1", "mtp-blind", "draft_lm-3")
+    assert [DraftShape.of(name).size for name in names] == [4, 6, 2, 1, 2, 3]
+    blind = [name for name in names if not DraftShape.of(name).sees_tokens]
+    assert blind == ["mtp-blind"]
+    for wrong in ("head", "heads-", "heads-blind", "mtp-2-deaf"):
+        with pytest.raises(ValueError, match=wrong):
+            DraftShape.of(wrong)
+
+
+@pytest.mark.parametrize("kind", ["heads-2", "mtp", "draft_lm-1"])
+def test_a_draft_learns(talker: FrozenTalker, lesson: Lesson, kind: str) -> None:
+    torch.manual_seed(2)
+    network = DraftShape.of(kind).begin(talker.llama)
+    network.requires_grad_(True)
+    optimizers = optimizers_of(network, decay=0.0)
+    frozen = {name: value.clone() for name, value in talker.llama.state_dict().items()}
+    found = []
+    for _ in range(60):
+        parts = Teaching(talker.llama, sample=64).losses(network, lesson)
+        found.append(parts.detach())
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(weighted(parts))
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = 0.02
+            optimizer.step()
+    assert bool((found[-1] < 0.5 * found[0]).all())
+    assert all(torch.equal(value, frozen[name]) for name, value in talker.llama.state_dict().items())
+
+
+def test_modules_are_asked_for_the_right_token(talker: FrozenTalker, lesson: Lesson) -> None:
+    """The loss of module i is that of token t + i at state t, computed one by one."""
+    modules = MtpModules.beginning_as(talker.llama, 2, sees_tokens=True).requires_grad_(False)
+    states = modules(lesson.hidden, talker.llama.model.embed_tokens(lesson.known))
+    for ahead, (own, part) in enumerate(
+        zip(states, Teaching(talker.llama).losses(modules, lesson), strict=True), 1
+    ):
+        nats = [
+            -float(talker.llama.lm_head(own[row, place]).log_softmax(-1)[lesson.tokens[row, place + ahead]])
+            for row in range(3)
+            for place in range(13 - ahead)
+            if lesson.tokens[row, place + ahead] != IGNORE
+        ]
+        assert float(part) == pytest.approx(sum(nats) / len(nats), rel=1e-4)
+
+
+def test_a_soft_lesson_asks_for_the_talkers_own_distribution(talker: FrozenTalker, lesson: Lesson) -> None:
+    """A head that says what the talker says has nothing to learn, and its loss is the entropy."""
+    heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 1).requires_grad_(True)
+    shifted = Lesson(lesson.rows, lesson.starts, lesson.hidden[:, :1].expand_as(lesson.hidden), lesson.tokens)
+    loss = Teaching(talker.llama, soft=1.0).losses(heads, shifted)[0]
+    torch.autograd.backward(loss)
+    spread = torch.distributions.Categorical(logits=talker.llama.lm_head(lesson.hidden[:, 0]))
+    counts = (lesson.tokens[:, 1:] != IGNORE).sum(1)
+    assert float(loss.detach()) == pytest.approx(
+        float((spread.entropy() * counts).sum() / counts.sum()), rel=1e-4
+    )
+    gradients = [value.grad for value in heads.parameters()]
+    assert max(float(one.abs().max()) for one in gradients if one is not None) < 1e-5

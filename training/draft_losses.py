@@ -1,0 +1,96 @@
+"""What each kind of draft is taught: to say what follows, the further ahead the less it counts.
+
+Head or module i, from 1, is weighted by 0.8^i (Li et al. 2025, section II-A).
+
+Shapes: B utterances, T places, M places that are learned from, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from talkahead.backbone.llama import Llama
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.mtp_modules import MtpModules
+from torch import Tensor
+from torch.nn import functional
+
+from training.draft_lessons import IGNORE, Lesson, drawing
+
+DECAY = 0.8
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """How drafts are taught.
+
+    Args:
+        sample: places that heads learn from in a step: each has the whole vocabulary to itself.
+        soft: share of the loss that asks for the talker's distribution (Hinton et al. 2015) and not for the
+            token that was said: what is drafted is judged by the former.
+    """
+
+    talker: Llama
+    sample: int = 2_048
+    soft: float = 0.0
+
+    def losses(self, network: DraftHeads | MtpModules | Llama, lesson: Lesson) -> Tensor:
+        """Nats per token of each head or module, [K]; of a draft model [1]."""
+        if isinstance(network, DraftHeads):
+            return self._of_heads(network, lesson)
+        if isinstance(network, MtpModules):
+            return self._of_modules(network, lesson)
+        return self._of_draft_lm(network, lesson)
+
+    def _of_heads(self, heads: DraftHeads, lesson: Lesson) -> Tensor:
+        """Head i at the state that draws token t is asked for token t + i."""
+        usable = torch.nonzero(lesson.tokens[:, 1:] != IGNORE)
+        rows, places = usable[torch.randperm(len(usable))[: self.sample]].unbind(1)
+        parts = []
+        for ahead in range(1, len(heads) + 1):
+            behind = (places + ahead).clamp_max(lesson.tokens.shape[1] - 1)
+            is_known = (behind == places + ahead) & (lesson.tokens[rows, behind] != IGNORE)
+            own, here, there = rows[is_known], places[is_known], behind[is_known]
+            logits = heads.guesses(lesson.hidden[own, here], ahead - 1)
+            parts.append(self._nats(logits, lesson.tokens[own, there], lesson.hidden[own, there]))
+        return torch.stack(parts)
+
+    def _of_modules(self, modules: MtpModules, lesson: Lesson) -> Tensor:
+        """Module i at the state that draws token t is told tokens t to t + i - 1 and asked for t + i."""
+        states = modules(lesson.hidden, self.talker.model.embed_tokens(lesson.known))
+        parts = []
+        for ahead, own in enumerate(states, 1):
+            wanted = lesson.tokens[:, ahead:]
+            is_known = wanted != IGNORE
+            logits = self.talker.lm_head(own[:, : wanted.shape[1]][is_known])
+            parts.append(self._nats(logits, wanted[is_known], lesson.hidden[:, ahead:][is_known]))
+        return torch.stack(parts)
+
+    def _of_draft_lm(self, draft: Llama, lesson: Lesson) -> Tensor:
+        """The draft is asked for every token, from its own embeddings of those before."""
+        frame = torch.arange(lesson.rows.shape[1]) - lesson.starts[:, None] - 1
+        within = frame.clamp(0, lesson.tokens.shape[1] - 1)
+        embedded = draft.model.embed_tokens(lesson.known.gather(1, within))
+        rows = torch.where((frame < 0)[..., None], lesson.rows, embedded)
+        states = drawing(draft(rows).hidden, lesson.starts, lesson.tokens.shape[1])
+        is_known = lesson.tokens != IGNORE
+        logits = draft.lm_head(states[is_known])
+        return self._nats(logits, lesson.tokens[is_known], lesson.hidden[is_known])[None]
+
+    def _nats(self, logits: Tensor, tokens: Tensor, hidden: Tensor) -> Tensor:
+        """Of logits [M, V], where tokens [M] were said, drawn from hidden states [M, D] of the talker."""
+        wide = logits.float()
+        said = functional.cross_entropy(wide, tokens)
+        if not self.soft:
+            return said
+        with torch.no_grad():
+            expected = self.talker.lm_head(hidden).float().softmax(-1)
+        return said.lerp(functional.cross_entropy(wide, expected), self.soft)
+
+
+def weighted(parts: Tensor) -> Tensor:
+    """The sum of [K], the i-th weighted by 0.8^i; a draft model's only part counts once."""
+    if len(parts) == 1:
+        return parts[0]
+    return (parts * DECAY ** torch.arange(1.0, len(parts) + 1)).sum()

@@ -1,0 +1,56 @@
+"""Puts trained drafts beside the talker that they belong to, in half precision, each with its manifest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
+from talkahead.manifest import Manifest, sha256
+
+from training.export import LICENCE, source_commit
+
+
+def put(source: Path, talker: Path, data: str) -> Path:
+    """One draft into the talker's folder. Raises ArtifactMismatch when it was trained on another talker."""
+    draft = Draft.load(source, talker)
+    folder = talker / "drafts" / source.name
+    replace(draft, network=draft.network.to(torch.bfloat16)).save(folder)
+    report = json.loads(source.with_suffix(".report.json").read_text())
+    for name in (CONFIG, WEIGHTS):
+        (folder / name).chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
+    files = {name: sha256(folder / name) for name in (CONFIG, WEIGHTS)}
+    Manifest(
+        f"python -m training.train_drafts --kind {source.name}",
+        source_commit(),
+        data,
+        report["steps"],
+        report["metrics"],
+        files,
+        LICENCE,
+        draft.target,
+    ).write(folder)
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="training.export_drafts", description=__doc__)
+    add = parser.add_argument
+    add("--drafts", type=Path, default=Path("build/training/drafts"), help="what the trainings wrote")
+    add("--names", nargs="+", help="of the drafts to export; all of them by default")
+    add("--repository", type=Path, default=Path("model_repository"), help="(%(default)s)")
+    add("--note", default="", help="what else the manifests should say of this training")
+    options = parser.parse_args()
+    talker = options.repository / "talker" / "1"
+    data = " ".join(filter(None, ("What the talker was trained on.", options.note)))
+    names = options.names or [path.parent.name for path in sorted(options.drafts.glob(f"*/{CONFIG}"))]
+    for name in names:
+        print(f"export: {put(options.drafts / name, talker, data)}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()

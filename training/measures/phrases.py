@@ -22,8 +22,8 @@ from training.recogniser import HeardWord, Recogniser, Transition
 
 PHRASE_WORDS = 2
 _MOST = 0.5
-"""Of 156 phrases cut out of the teacher's development audio 150 are still found so, of 156 doubled ones 153; of
-179 whole sentences 1 is taken for cut, of the codec's copies of them 1 in place of 3."""
+"""Of 156 phrases cut out of the teacher's development audio 150 are still found so, of 156 doubled ones 153;
+of 179 whole sentences 1 is taken for cut, of the codec's copies of them 1 in place of 3."""
 _JUMP = 1e-15
 """With it, 75 of 76 phrases cut out of the teacher's audio and 76 of 76 doubled in it are found, and 2 of 180
 whole sentences are taken for cut: short words said very fast. With 1e-35 a tenth of the cuts is missed; with

@@ -44,7 +44,7 @@ class Appraisal:
 def appraise(recogniser: Recogniser, asked: str, audio: Audio, teacher: Audio) -> Appraisal:
     """Measures `audio`, which should speak the normalised words `asked` as `teacher` does."""
     errors = recogniser.errors(asked, audio)
-    phrases = check_phrases(recogniser, asked, audio)
+    phrases = check_phrases(recogniser, asked, audio, errors.heard)
     cepstra, wanted = mel_cepstra(audio), mel_cepstra(teacher)
     pitch = fundamentals_hz(audio)
     here, there = warping(cepstra, wanted)

@@ -7,8 +7,6 @@ spectrum. What is served is the sum: a Llama like any other.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.llama import Llama
@@ -21,9 +19,8 @@ class SharedVectors(nn.Module):
 
     def __init__(self, config: CodecConfig, width: int) -> None:
         super().__init__()
-        spectra = math.prod(config.levels)
-        self.tones = nn.Parameter(torch.zeros(config.codebook_size // spectra, 1, width))
-        self.spectra = nn.Parameter(torch.zeros(1, spectra, width))
+        self.tones = nn.Parameter(torch.zeros(config.num_tones, 1, width))
+        self.spectra = nn.Parameter(torch.zeros(1, config.num_spectra, width))
 
     def forward(self, table: Tensor) -> Tensor:
         shared = (self.tones + self.spectra).flatten(0, 1)

@@ -33,6 +33,9 @@ from talkahead.weights import load_float32
 class CodecConfig:
     """Shape of the codec; `hop` samples a frame, `context_frames` and `lookahead_frames` at its edges.
 
+    A code tells its spectrum, of so many `levels` by dimension, and its tone: one of `pitches` from
+    `lowest_hz` to `highest_hz`, or unvoiced in one of `shades`.
+
     `silence_code` is what the encoder makes of digital silence: pauses are written with it.
     """
 
@@ -56,8 +59,17 @@ class CodecConfig:
     silence_code: int = 0
 
     @property
+    def num_spectra(self) -> int:
+        return math.prod(self.levels)
+
+    @property
+    def num_tones(self) -> int:
+        """Shades of unvoiced frames, and pitches."""
+        return self.shades + self.pitches
+
+    @property
     def codebook_size(self) -> int:
-        return math.prod(self.levels) * (self.shades + self.pitches)
+        return self.num_spectra * self.num_tones
 
     @property
     def phase_counter(self) -> PhaseCounter:
@@ -151,6 +163,7 @@ class CodecDecoder(nn.Module):
     """
 
     window: Tensor
+    hann: Tensor
     spread: Tensor
     tone: Tensor
 
@@ -172,6 +185,7 @@ class CodecDecoder(nn.Module):
             nn.init.normal_(part.weight, std=0.01)
             nn.init.constant_(part.bias, level)
         window = torch.hann_window(config.num_fft)
+        self.register_buffer("hann", window, persistent=False)
         # Constant overlap-add: squared Hann windows at this overlap add up to 3/8 of the overlap.
         self.register_buffer("window", window / (0.375 * config.num_fft / config.subhop), persistent=False)
         self.register_buffer("spread", _straight_lines(config.filter_points, self.bins), persistent=False)
@@ -188,7 +202,7 @@ class CodecDecoder(nn.Module):
         frames, mask = self.norm(frames[:, skip:]), mask[:, skip:]
         rest, voiced = (self._polar(part(frames)) for part in (self.outward, self.filter))
         breath = self._gains(self.hiss(frames).unflatten(-1, (self.config.subframes, -1)).flatten(1, 2))
-        voice, noise = torch.fft.rfft(source * self.window / self.window.max()).unbind(2)
+        voice, noise = torch.fft.rfft(source * self.hann).unbind(2)
         return self._overlap_add(rest + voice * voiced + noise * breath, mask)
 
     def _polar(self, frames: Tensor) -> Tensor:

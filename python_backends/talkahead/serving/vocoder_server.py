@@ -131,5 +131,5 @@ class VocoderServer:
                 ends,
                 torch.tensor(phases, device=self._device),
                 first,
-            )  # (B, W * hop)
+            )  # (B, (W - first) * hop)
         return list(pcm.float().clamp(-1.0, 1.0).cpu().numpy())

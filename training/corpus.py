@@ -21,7 +21,7 @@ import numpy.typing as npt
 from talkahead.errors import BadRequest
 from talkahead.text import TextFrontend
 
-from training.sentences import conversation, numbers, prose, split_of
+from training.sentences import conversation, numbers, prose, split_of, usage
 from training.teacher import SAMPLE_RATE, VOICES, Phone, Teacher
 
 SHARD_TEXTS = 400
@@ -113,6 +113,7 @@ def main() -> None:
     parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
     parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
     parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
+    parser.add_argument("--usage", type=int, default=40_000, help="WordNet's examples (about 26 hours)")
     parser.add_argument("--voices", nargs="+", default=VOICES, help="flite's voices to use, in turn")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
@@ -120,6 +121,7 @@ def main() -> None:
         ("prose", prose()[: options.prose]),
         ("numbers", numbers()[: options.numbers]),
         ("conversation", conversation()[: options.conversation]),
+        ("usage", usage()[: options.usage]),
     ):
         build(options.folder / name, texts, options.voices, options.workers)
 

@@ -32,7 +32,7 @@ def _sentence(text: str) -> str:
 
 
 def examples() -> Iterator[str]:
-    """Usage examples: 33,000 phrases and sentences."""
+    """Usage examples: 48,000 phrases and sentences."""
     for gloss in glosses():
         for example in _EXAMPLE.findall(gloss):
             yield _sentence(example)
@@ -57,6 +57,11 @@ def word_salads(count: int, seed: int = 11) -> Iterator[str]:
 def prose(seed: int = 3) -> list[str]:
     """WordNet's texts without digits and words in random order, each once, shuffled: about 180,000."""
     return _shuffled((text for text in _written() if not _DIGIT.search(text)), seed)
+
+
+def usage(seed: int = 3) -> list[str]:
+    """WordNet's usage examples without digits, each once, shuffled: about 48,000, half of them under 6 words."""
+    return _shuffled((text for text in examples() if not _DIGIT.search(text)), seed)
 
 
 def numbers(seed: int = 3) -> list[str]:

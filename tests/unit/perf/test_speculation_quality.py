@@ -98,7 +98,7 @@ def test_groups_by_mel_spectra_leave_the_end_of_speech_alone() -> None:
 def test_each_code_has_a_spectrum_of_its_own() -> None:
     torch.manual_seed(0)
     config = CodecConfig(
-        levels=(2, 2), shades=1, pitches=2, encoder_width=16, decoder_width=16, decoder_hidden=16
+        levels=(2, 2), shades=2, pitches=2, encoder_width=16, decoder_width=16, decoder_hidden=16
     )
     spectra = mel_spectra(Codec(config).eval().requires_grad_(False))
     assert spectra.shape == (config.codebook_size, config.num_mels)

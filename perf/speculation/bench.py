@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any, Self
@@ -44,7 +44,8 @@ class Row:
         committed_per_step: A, the root included.
         rho: the cost of a step over a plain one's; the target's part of it, and the drafter's.
         expected: A / rho; `note` says where the time went when speed is more than a tenth away from it.
-        quality: at one stream's settings; `quality_options` where they differ from this row's.
+        quality: at one stream's settings; `quality_options` where they differ from this row's. Its sentences
+            are told once, in the row with the fewest streams.
     """
 
     title: str
@@ -228,10 +229,14 @@ class Bench:
             expected=timed.expected if timed else None,
             note=timed.note if timed else "",
             quality_options=None if own.options == heard.options or not spoken else heard.options,
-            quality=Quality.of(spoken, self._speeches[PLAIN.title]) if spoken else None,
+            quality=self._quality(spoken, with_samples=streams == self._scale.streams[0]) if spoken else None,
             speed=timed,
             hashes=self._studio.found.hashes(method),
         )
+
+    def _quality(self, spoken: Speech, *, with_samples: bool) -> Quality:
+        found = Quality.of(spoken, self._speeches[PLAIN.title])
+        return found if with_samples else replace(found, spoken=())
 
     def _mean_size(self, method: Method) -> float | None:
         similarity = method.options.get("similarity", method.swapped_within)

@@ -101,7 +101,8 @@ def chosen(candidates: Sequence[Plan], names: Sequence[str], *, quick: bool) -> 
 
 
 def _answers(plan: Plan, name: str) -> bool:
-    return plan.part == name or plan.method.title.startswith(name)
+    """A part's name stands for that part alone, though titles begin with it."""
+    return plan.part == name if name in set(Part) else plan.method.title.startswith(name)
 
 
 def _all(found: Installation) -> Iterator[Plan]:

@@ -52,6 +52,7 @@ def test_a_part_or_the_beginning_of_a_title_chooses_rows_and_plain_is_always_the
     assert {plan.part for plan in picked[1:]} == {Part.BIAS, Part.MTP, Part.ABLATION}
     ks = [plan.method.options["top_k_verify"] for plan in picked if plan.part is Part.MTP]
     assert ks == list(TOP_KS)
+    assert {plan.part for plan in chosen(every, ["draft_lm"], quick=False)} == {Part.PLAIN, Part.DRAFT_LM}
     assert {plan.part for plan in chosen(every, [], quick=False)} == {plan.part for plan in every}
     quick = chosen(every, [], quick=True)
     assert all(plan.is_headline for plan in quick) and 1 < len(quick) < len(every)

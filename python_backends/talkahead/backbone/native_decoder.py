@@ -13,8 +13,9 @@ V vocabulary.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -88,14 +89,27 @@ class _Bursts(Structure):
         ("pasts", c_void_p),
         ("sizes", c_void_p),
         ("parents", c_void_p),
+        ("trees", c_void_p),
     )
 
     @classmethod
-    def of(cls, slots: Tensor, pasts: Tensor, sizes: Tensor, parents: Tensor | None = None) -> Self:
-        """From int64 [B] each, and int32 [N] unless every burst is a chain."""
+    def of(
+        cls,
+        slots: Tensor,
+        pasts: Tensor,
+        sizes: Tensor,
+        parents: Tensor | None = None,
+        trees: Tensor | None = None,
+    ) -> Self:
+        """From int64 [B] each; parents, int32 [N], unless every burst is a chain.
+
+        Args:
+            trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
+        """
         pointers = (slots.data_ptr(), pasts.data_ptr(), sizes.data_ptr())
-        bursts = cls(len(slots), *pointers, None if parents is None else parents.data_ptr())
-        bursts._held = (slots, pasts, sizes, parents)  # as long as C points at them
+        shapes = (None if one is None else one.data_ptr() for one in (parents, trees))
+        bursts = cls(len(slots), *pointers, *shapes)
+        bursts._held = (slots, pasts, sizes, parents, trees)  # as long as C points at them
         return bursts
 
 
@@ -282,6 +296,22 @@ class NativeDecoder(CachedDecoder):
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
+    @torch.inference_mode()
+    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first slots."""
+        tokens = torch.cat([tree.tokens[:, :, 0].flatten() for tree in trees])
+        layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
+        bursts = _Bursts.of(
+            self._slots[rows], self.cache.lengths[rows], layout.sizes, layout.parents, layout.trees
+        )
+        x = torch.nn.functional.embedding(tokens, self._embeddings)
+        logits, hidden = self._decode(x, bursts, wanted=len(tokens), only_last=False)
+        counts = [tree.num_rows * tree.num_nodes for tree in trees]
+        return [
+            Scored(one.view(tree.num_rows, tree.num_nodes, -1), other.view(tree.num_rows, tree.num_nodes, -1))
+            for tree, one, other in zip(trees, logits.split(counts), hidden.split(counts), strict=True)
+        ]
+
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
         self._library.talkahead_compact(
             byref(self._model),
@@ -333,6 +363,28 @@ def _refuse_uneven(config: LlamaShape) -> None:
 
 def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Trees of several shapes, as `_Bursts` takes them."""
+
+    sizes: Tensor
+    parents: Tensor
+    trees: Tensor
+
+
+@lru_cache(maxsize=256)
+def _layout(runs: tuple[tuple[int, TreeShape], ...]) -> _Layout:
+    """Of so many trees of a shape each."""
+    sizes: list[int] = []
+    parents: list[int] = []
+    trees: list[int] = []
+    for count, shape in runs:
+        sizes += [len(shape)] * count
+        trees += [-1 if shape.is_chain else len(parents)] * count
+        parents += [] if shape.is_chain else shape.parents
+    return _Layout(torch.tensor(sizes), torch.tensor(parents, dtype=torch.int32), torch.tensor(trees))
 
 
 @lru_cache(maxsize=256)

@@ -47,7 +47,7 @@ class DraftLmDrafter:
     def propose(self, context: Context) -> TokenTree:
         rows, prompts = context.rows, self._num_prompt[context.rows]
         self._said.put(rows, context.positions[:, None], context.roots)
-        drafted = DraftChain(context, tells_probs=self._tells_probs)
+        drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
         logits = feed(
             self._decoder,
             rows,
@@ -55,7 +55,7 @@ class DraftLmDrafter:
             lambda places: self._embedded(self._said.at(rows, places - prompts[:, None])),
         )
         one = torch.ones_like(prompts)
-        for depth in range(self.length - 1):
+        for depth in range(context.wish.length(self.length) - 1):
             token = drafted.draw(logits)
             self._fed[rows, depth] = token[:, 0]
             logits = self._decoder.extend(self._embedded(token), one, rows).logits[:, 0]

@@ -68,8 +68,8 @@ class MtpDrafter:
         rows, roots = context.rows, context.positions[:, None]
         self._said.put(rows, roots, context.roots)
         self._states[0].put(rows, roots, context.hidden[:, None])
-        drafted = DraftChain(context, tells_probs=self._tells_probs)
-        for behind in range(self.length):
+        drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
+        for behind in range(context.wish.length(self.length)):
             token = drafted.draw(self._logits(behind, context))
             self._drafted[rows, behind] = token[:, 0]
             if behind + 1 < self.length:

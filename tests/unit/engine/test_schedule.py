@@ -151,9 +151,9 @@ def test_several_tokens_a_step_end_at_the_right_frame() -> None:
         table.start(slot, 9)
         table.wake_at[slot] = 4
     tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3]])
-    due = table.add(slice(0, 3), Drawn(tokens, np.array([3, 3, 1]), num_drafted=4))
+    due = table.add(slice(0, 3), Drawn(tokens, np.array([3, 3, 1]), np.array([4, 4, 0])))
     assert due == owners[:2]
     assert table.counts.tolist() == [2, 4, 2]
     assert table.ended.tolist() == [True, False, False]
     assert table.frames[1, :4, 0].tolist() == [9, 1, 2, 3]
-    assert table.totals.tolist() == [[1, 4, 2], [1, 4, 2], [1, 4, 0]]
+    assert table.totals.tolist() == [[1, 4, 2], [1, 4, 2], [1, 0, 0]]

@@ -81,11 +81,13 @@ struct bursts {
     int64_t count;
     const int64_t *slots, *pasts, *sizes; /* [count]: where, behind how many positions, how many rows */
     const int32_t *parents;               /* of each row within its burst, -1 for the root; NULL for chains */
+    const int64_t *trees;                 /* [count]: where a burst's parents begin, -1 for a chain; NULL: all at 0 */
 };
 
 struct row {
     int64_t slot, past, node, depth;
-    int is_last; /* of its burst */
+    int is_last;            /* of its burst */
+    const int32_t *parents; /* of its burst's rows; NULL for a chain */
 };
 
 struct workspace {
@@ -581,8 +583,7 @@ static void attend(const struct model *model, const struct block *block, int64_t
 }
 
 /* All rows' attention, [rows, H d / packing]; queries [K, rows, G, d / packing]. */
-static void attend_rows(const struct model *model, int64_t layer, const struct bursts *bursts, int64_t rows,
-                        struct workspace *space, word *out) {
+static void attend_rows(const struct model *model, int64_t layer, int64_t rows, struct workspace *space, word *out) {
     int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
     for (int64_t first = 0, end; first < rows; first = end) {
         for (end = first + 1; end < rows && !space->rows[end - 1].is_last;) end++;
@@ -591,7 +592,7 @@ static void attend_rows(const struct model *model, int64_t layer, const struct b
             for (int64_t query = first * group, size; query < end * group; query += size) {
                 size = next_rows(end * group - query);
                 struct block block = {keys, space->queries + (kv * rows * group + query) * words, size, query, group,
-                                      space->rows, bursts->parents};
+                                      space->rows, space->rows[first].parents};
                 attend(model, &block, kv * group, space, out);
             }
         }
@@ -665,13 +666,12 @@ static void gate_rows(const struct model *model, float *gate_up, int64_t rows) {
     }
 }
 
-static void run_layer(const struct model *model, int64_t index, const struct bursts *bursts, int64_t rows,
-                      struct workspace *space) {
+static void run_layer(const struct model *model, int64_t index, int64_t rows, struct workspace *space) {
     const struct layer *layer = &model->layers[index];
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
     product(&layer->qkv, rows, space->normed, space->qkv, WRITE, space);
     place_rows(model, index, rows, space);
-    attend_rows(model, index, bursts, rows, space, space->normed);
+    attend_rows(model, index, rows, space, space->normed);
     product(&layer->out, rows, space->normed, space->x, ADD, space);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);
     product(&layer->gate_up, rows, space->normed, space->gate_up, WRITE, space);
@@ -724,10 +724,12 @@ static int fits(const struct model *model, const struct bursts *bursts) {
 }
 
 static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t node) {
-    struct row row = {bursts->slots[burst], bursts->pasts[burst], node, node, node + 1 == bursts->sizes[burst]};
-    if (bursts->parents) {
+    int64_t tree = bursts->trees ? bursts->trees[burst] : 0;
+    const int32_t *parents = bursts->parents && tree >= 0 ? bursts->parents + tree : NULL;
+    struct row row = {bursts->slots[burst], bursts->pasts[burst], node, node, node + 1 == bursts->sizes[burst], parents};
+    if (parents) {
         row.depth = 0;
-        for (int64_t above = bursts->parents[node]; above >= 0; above = bursts->parents[above]) row.depth++;
+        for (int64_t above = parents[node]; above >= 0; above = parents[above]) row.depth++;
     }
     return row;
 }
@@ -763,7 +765,7 @@ int talkahead_decode(const struct model *model, char *memory, const float *x, co
             if (space.rows[rows].is_last) burst++, node = 0;
         }
         memcpy(space.x, x, (size_t)(rows * model->hidden) * sizeof *x);
-        for (int64_t layer = 0; layer < model->num_layers; layer++) run_layer(model, layer, bursts, rows, &space);
+        for (int64_t layer = 0; layer < model->num_layers; layer++) run_layer(model, layer, rows, &space);
         wanted = read_out(model, rows, only_last, &space, hidden, logits);
         x += rows * model->hidden;
         hidden += wanted * model->hidden;

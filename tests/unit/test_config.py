@@ -71,9 +71,7 @@ def test_what_is_not_allowed_is_named(name: str, value: object, allowed: str) ->
 
 
 def test_unknown_names_are_answered_with_the_known() -> None:
-    with pytest.raises(
-        BadRequest, match=r"'speed' is not accepted; allowed: bias, chunk_frames.*verifier"
-    ):
+    with pytest.raises(BadRequest, match=r"'speed' is not accepted; allowed: bias, chunk_frames.*verifier"):
         RequestOptions.from_parameters({"speed": 1})
 
 

@@ -309,7 +309,9 @@ class NativeDecoder(CachedDecoder):
         counts = [tree.num_rows * tree.num_nodes for tree in trees]
         return [
             Scored(one.view(tree.num_rows, tree.num_nodes, -1), other.view(tree.num_rows, tree.num_nodes, -1))
-            for tree, one, other in zip(trees, logits.split(counts), hidden.split(counts), strict=True)
+            for tree, one, other in zip(
+                trees, torch.split(logits, counts), torch.split(hidden, counts), strict=True
+            )
         ]
 
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:

@@ -259,7 +259,7 @@ class SlotDecoder(CachedDecoder):
         return [
             Scored(logits[:, : tree.num_nodes], hidden[:, : tree.num_nodes])
             for tree, logits, hidden in zip(
-                trees, scored.logits.split(counts), scored.hidden.split(counts), strict=True
+                trees, torch.split(scored.logits, counts), torch.split(scored.hidden, counts), strict=True
             )
         ]
 

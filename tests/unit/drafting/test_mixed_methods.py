@@ -1,4 +1,4 @@
-"""Every drafter and verifier in one batch: each stream gets what it gets alone, with `match` what plain gives."""
+"""Every drafter and verifier in one batch: each stream gets what it gets alone, or, with `match`, plainly."""
 
 from __future__ import annotations
 

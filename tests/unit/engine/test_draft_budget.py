@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 
@@ -73,8 +74,8 @@ def test_noise_moves_nothing(rows: int) -> None:
     budget = DraftBudget(SIZES)
     run(budget, rows, 4_000, noise=0.3)
     chosen = [size for size in run(budget, rows, 4_000, noise=0.3, seed=1)]
-    settled = [one for one, other in zip(chosen, chosen[1:], strict=False) if one == other]
-    changes = sum(one != other for one, other in zip(settled, settled[1:], strict=False))
+    settled = [one for one, other in itertools.pairwise(chosen) if one == other]
+    changes = sum(one != other for one, other in itertools.pairwise(settled))
     assert changes <= 4
 
 
@@ -103,4 +104,4 @@ def test_drafts_that_have_become_bad_are_left_off(monkeypatch: pytest.MonkeyPatc
 def test_a_request_s_bound_is_kept(most: int, allowed: int) -> None:
     budget = DraftBudget(SIZES)
     run(budget, 1, 2_000)
-    assert {budget.choose(1, most) for _ in range(200)} == {allowed}
+    assert max(budget.choose(1, most) for _ in range(200)) == allowed

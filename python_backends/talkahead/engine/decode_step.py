@@ -288,14 +288,15 @@ def _draft(drafter: Drafter, context: Context) -> TokenTree:
 
 def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
     """All parts' rows in order, in one copy each of tokens and counts."""
-    longest = max(outcome.tokens.shape[1] for outcome in outcomes)
     tokens, counts = outcomes[0].tokens, outcomes[0].counts
+    drafted = np.full(len(counts), outcomes[0].nodes - 1)
     if len(outcomes) > 1:
+        longest = max(one.tokens.shape[1] for one in outcomes)
         tokens = torch.cat(
             [functional.pad(one.tokens, (0, longest - one.tokens.shape[1])) for one in outcomes]
         )
         counts = torch.cat([one.counts for one in outcomes])
-    drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
+        drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
     return Drawn(tokens.cpu().numpy(), counts.cpu().numpy(), drafted)
 
 

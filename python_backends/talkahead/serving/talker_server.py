@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -187,10 +187,9 @@ def _warm_up(backbone: Backbone, limits: EngineConfig, methods: MethodBook, offe
     Each drafter speaks alone, then all together.
     """
     engine = TalkerEngine(backbone, limits)
-    alone = [
-        RequestOptions(drafter=drafter, verifier="match", max_seconds=_WARM_UP_SECONDS)
-        for drafter in offer.names
-    ]
+    # Pinned, for budgets should not learn from prompts that say nothing.
+    plain = RequestOptions(drafter="none", verifier="match", max_seconds=_WARM_UP_SECONDS)
+    alone = [plain, *(replace(plain, drafter=drafter, pin_draft=True) for drafter in offer.drafters)]
     company = (alone * backbone.num_slots)[: min(4, backbone.num_slots)]
     try:
         for streams in (*([options] for options in alone), company):

@@ -47,6 +47,16 @@ def best(rows: int, cost: Cost = memory_bound) -> int:
     return max(SIZES, key=lambda size: GAINS[size] / cost(rows, size))
 
 
+def test_a_step_that_does_not_pay_is_stepped_over() -> None:
+    """One drafted token brings less than it costs, three bring more."""
+    budget = DraftBudget((1, 2, 4))
+    for _ in range(500):
+        size = budget.choose(1)
+        budget.see(1, size, {1: 1e-3, 2: 1.6e-3, 4: 1.7e-3}[size])
+        budget.heed(size, {1: 1.0, 2: 1.5, 4: 2.5}[size], 1)
+    assert budget.choose(1) == 4
+
+
 @pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
 def test_what_pays_most_is_found(rows: int) -> None:
     chosen = run(DraftBudget(SIZES), rows, 2_000)[-500:]

@@ -55,7 +55,7 @@ def read_offer(talker: Path, default: Pair) -> Offer:
 
 
 def _tree_sizes(folder: Path) -> DraftSizes:
-    nodes = tuple(int(one["nodes"]) for one in _read(folder / TREES)["trees"] if one["nodes"] > 1)
+    nodes = tuple(sorted({int(one["nodes"]) for one in _read(folder / TREES)["trees"]} - {1}))
     if not nodes:
         raise ArtifactMismatch(
             f"{folder / TREES} holds no tree; make some with: python -m build_engines calibrate"

@@ -193,6 +193,25 @@ def test_a_chain_is_bitwise_the_tree_that_it_is(served: NativeDecoder) -> None:
     assert torch.equal(logits, forked[:, :11])
 
 
+def test_trees_of_several_shapes_are_bitwise_what_they_are_alone(served: NativeDecoder) -> None:
+    """In one forward: roots, chains and trees, some of which begin in one chunk and end in the next."""
+    random.seed(2)
+    shapes = [ROOT_ALONE, TreeShape((-1, 0, 1)), random_shape(NODES), random_shape(9), ROOT_ALONE]
+    counts = [3, 2, 4, 3, 1]
+    total = sum(counts)
+    prefill(served, list(range(1, 1 + total)), make_prompts(served, *range(30, 30 + total)))
+    trees = [
+        TokenTree(torch.randint(1600, (count, len(shape), 1)), shape)
+        for count, shape in zip(counts, shapes, strict=True)
+    ]
+    together = served.score_mixed(trees, slice(1, 1 + total))
+    first = 1
+    for tree, scored in zip(trees, together, strict=True):
+        alone = served.score(tree, slice(first, first + tree.num_rows))
+        assert torch.equal(scored.logits, alone.logits) and torch.equal(scored.hidden, alone.hidden)
+        first += tree.num_rows
+
+
 def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecoder) -> None:
     (prompt,) = make_prompts(served, 40)
     tokens = torch.arange(20)

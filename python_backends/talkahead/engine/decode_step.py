@@ -169,7 +169,7 @@ class DecodeStep:
         scored = self._score(trees, rows)
         outcomes = [self._settle(*entries) for entries in zip(parts, trees, scored, contexts, strict=True)]
         drawn = _on_host(outcomes)
-        self._learn(parts, outcomes, drawn, count, began)
+        self._learn(parts, outcomes, drawn, began)
         return drawn
 
     def _parts_of(self, rows: slice) -> list[_Part]:
@@ -207,17 +207,18 @@ class DecodeStep:
         return _Outcome(tokens, accepted.counts, tree.num_nodes)
 
     def _learn(
-        self, parts: Sequence[_Part], outcomes: Sequence[_Outcome], drawn: Drawn, count: int, began: float
+        self, parts: Sequence[_Part], outcomes: Sequence[_Outcome], drawn: Drawn, began: float
     ) -> None:
-        """Tell budgets what their trees brought; what they cost, only when the step was theirs alone."""
-        first = 0
+        """Tell budgets what their trees brought, and what the step cost."""
+        first, seconds = 0, self._clock() - began
         for part, outcome in zip(parts, outcomes, strict=True):
-            budget, size = part.method.budget, len(outcome.counts)
+            budget, rows = part.method.budget, len(outcome.counts)
             if budget is not None:
-                budget.heed(outcome.nodes, float(drawn.counts[first : first + size].mean()), size)
-                if len(parts) == 1:
-                    budget.see(count, outcome.nodes, self._clock() - began)
-            first += size
+                own = int(drawn.counts[first : first + rows].sum())
+                others = int(drawn.counts.sum()) - own
+                budget.heed(outcome.nodes, own / rows, rows, others / rows)
+                budget.see(len(drawn.counts), outcome.nodes, seconds)
+            first += rows
 
     def _context(self, part: _Part, count: int) -> Context:
         """Views of the state, which stay valid because the state is only ever written in place."""

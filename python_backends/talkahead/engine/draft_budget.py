@@ -55,6 +55,7 @@ class DraftBudget:
         self._costs: dict[tuple[int, int], _Mean] = {}
         self._gains = {size: _Mean(_GAIN_MEMORY) for size in self._sizes}
         self._gains[1] = _Mean(_GAIN_MEMORY, 1.0, _ENOUGH)
+        self._others = _Mean(_COST_MEMORY)
         self._chosen: dict[int, int] = {}
         """By bucket of rows, the place of the chosen size."""
         self._steps = 0
@@ -71,12 +72,17 @@ class DraftBudget:
         return max((size for size in self._sizes if size <= most), default=1)
 
     def see(self, rows: int, size: int, seconds: float) -> None:
-        """What a step of one method cost, drafting and all."""
+        """What a step of so many rows cost, drafting and all, in which ours had trees of this size."""
         cost, own = self._costs.setdefault((_bucket(rows), size), _Mean(_COST_MEMORY)), seconds / rows
         cost.see(min(own, _OUTLIER * cost.value) if cost.is_known else own)
 
-    def heed(self, size: int, committed: float, rows: int) -> None:
-        """Tokens that rows with trees of this size committed in a step, on average."""
+    def heed(self, size: int, committed: float, rows: int, others: float = 0.0) -> None:
+        """Tokens that each of our rows committed in a step with trees of this size, on average.
+
+        Args:
+            others: what rows of other methods committed in it, per row of ours: slower steps are theirs too.
+        """
+        self._others.see(others)
         if size > 1:
             self._gains[size].see(committed, rows)
 
@@ -116,12 +122,12 @@ class DraftBudget:
         return [other for other in near if 0 <= other < len(self._sizes)]
 
     def _rate(self, bucket: int, place: int) -> float | None:
-        """Tokens per second, or None while too little is known."""
+        """Tokens of all rows per second, up to a factor, or None while too little is known."""
         size = self._sizes[place]
         cost, gain = self._costs.get((bucket, size)), self._gains[size]
         if cost is None or not cost.is_known or not gain.is_known:
             return None
-        return gain.value / cost.value
+        return (gain.value + self._others.value) / cost.value
 
 
 def _bucket(rows: int) -> int:

@@ -72,6 +72,22 @@ def test_many_nodes_for_few_streams_and_none_where_the_pool_is_full() -> None:
     assert usual(run(budget, 1, 200)[-100:]) == few  # and back when they have gone
 
 
+def test_streams_without_a_draft_are_thought_of() -> None:
+    """One stream that drafts among fifteen that do not: slower steps are theirs too."""
+    budget = DraftBudget(SIZES)
+
+    def cost(size: int) -> float:
+        return 1.0 + 0.05 * (15 + size)
+
+    for _ in range(2_000):
+        size = budget.choose(16)
+        budget.see(16, size, cost(size))
+        budget.heed(size, GAINS[size], 1, others=15.0)
+    best_of_all = max(SIZES, key=lambda size: (15 + GAINS[size]) / cost(size))
+    assert usual([budget.choose(16) for _ in range(100)]) == best_of_all == 1
+    assert usual(run(budget, 1, 2_000)[-100:]) > 8
+
+
 def test_a_load_that_is_new_begins_as_its_neighbour() -> None:
     budget = DraftBudget(SIZES)
     run(budget, 2, 2_000)

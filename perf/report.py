@@ -47,6 +47,17 @@ def markdown(rows: Sequence[dict[str, str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def fill(page: str, tables: Mapping[str, str]) -> str:
+    """The page with each table between its marks `<!-- name -->` and `<!-- /name -->`."""
+    for name, table in tables.items():
+        opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, found, rest = page.partition(opening)
+        _, closed, after = rest.partition(closing)
+        assert found and closed, f"the page has no place for {name}"
+        page = f"{before}{opening}\n\n{table}\n\n{closing}{after}"
+    return page
+
+
 def save(
     path: Path, kind: str, environment: Environment, settings: Mapping[str, Any], results: Sequence[Any]
 ) -> None:

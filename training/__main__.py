@@ -20,15 +20,9 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
     codec, dataset = out / "codec", out / "dataset.npz"
     stages: dict[str, list[object]] = {
         "corpus": [
-            "training.corpus",
-            "--folder",
-            corpus,
-            "--prose",
-            options.prose,
-            "--numbers",
-            options.numbers,
-            "--conversation",
-            options.conversation,
+            *("training.corpus", "--folder", corpus),
+            *("--prose", options.prose, "--numbers", options.numbers),
+            *("--conversation", options.conversation, "--usage", options.usage),
         ],
         "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
         "refine": [
@@ -64,6 +58,7 @@ def main() -> None:
     parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
     parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
     parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
+    parser.add_argument("--usage", type=int, default=40_000, help="WordNet's examples (about 26 hours)")
     parser.add_argument("--codec-steps", type=int, default=3_000)
     parser.add_argument("--refine-steps", type=int, default=900, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=4_000)

@@ -5,7 +5,7 @@ Shapes: P prompt rows, D hidden size, T tokens of an utterance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,10 +76,15 @@ def speak(
     prompts: Sequence[Tensor],
     options: RequestOptions,
     seed: int,
+    make_step: Callable[[NativeDecoder, Drafter, Verifier], DecodeStep] = DecodeStep,
 ) -> list[Utterance]:
-    """Speaks every prompt, the n-th with seed `seed` + n; a row that ends makes room for the next."""
+    """Speaks every prompt, the n-th with seed `seed` + n; a row that ends makes room for the next.
+
+    Args:
+        make_step: a step that does more than decode, such as take the time.
+    """
     utterances = [Utterance(prompt, seed + index) for index, prompt in enumerate(prompts)]
-    step = DecodeStep(decoder, drafter, verifier)
+    step = make_step(decoder, drafter, verifier)
     waiting, running = iter(utterances), list[Utterance]()
     while _admit(step, waiting, running, decoder.num_slots, options) or running:
         drawn = step.run(slice(0, len(running)))

@@ -60,7 +60,7 @@ def prose(seed: int = 3) -> list[str]:
 
 
 def usage(seed: int = 3) -> list[str]:
-    """WordNet's usage examples without digits, each once, shuffled: about 48,000, half of them under 6 words."""
+    """WordNet's usage examples without digits, each once, shuffled: about 48,000, half under 6 words."""
     return _shuffled((text for text in examples() if not _DIGIT.search(text)), seed)
 
 

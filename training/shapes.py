@@ -280,17 +280,6 @@ def _of(expectations: Sequence[Expectation], candidate: Candidate, streams: int)
     return [one for one in expectations if (one.shape, one.streams) == (candidate.shape, streams)]
 
 
-def fill(page: str, tables: Mapping[str, str]) -> str:
-    """The page with each table between its marks `<!-- name -->` and `<!-- /name -->`."""
-    for name, table in tables.items():
-        opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
-        before, found, rest = page.partition(opening)
-        _, closed, after = rest.partition(closing)
-        assert found and closed, f"the page has no place for {name}"
-        page = f"{before}{opening}\n\n{table}\n\n{closing}{after}"
-    return page
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     environment = Environment.record()
@@ -316,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "costs at 1": cost_table(costing, 1),
         "costs at 16": cost_table(costing, 16),
     }
-    options.page.write_text(fill(options.page.read_text(), tables))
+    options.page.write_text(report.fill(options.page.read_text(), tables))
     draw_picture(candidates, expectations, options.page.with_suffix(".png"))
     print("\n\n".join(tables.values()))
     return 0

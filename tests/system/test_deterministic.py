@@ -1,4 +1,4 @@
-"""Rung (c) of exactness: with --deterministic, company never changes a bit."""
+"""Rung (c) of exactness: with --deterministic, company never changes a bit of audio."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class DecoderChoice(StrEnum):
 
 
 class Precision(StrEnum):
-    """What products are computed in; float32 on a CPU that does not multiply the others."""
+    """What products are computed in; float32 where the native decoder cannot compute in the others."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
@@ -55,7 +55,9 @@ def load_decoder(
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
-    int8 is the native decoder's; torch narrows to bfloat16 instead.
+    int8 is the native decoder's; torch narrows to bfloat16 instead. Where torch stands in for the native
+    decoder, it computes in float32: its rows are rounded by company, which narrow products would turn into
+    other tokens.
 
     Raises:
         TalkaheadError: the native decoder was insisted on and cannot run.
@@ -78,7 +80,8 @@ def load_decoder(
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:
                 raise TalkaheadError(f"the native decoder cannot run here: {reason}") from reason
-            _LOG.warning("the talker decodes with torch, which takes a few times longer: %s", reason)
+            _LOG.warning("the talker decodes with torch in float32, a few times slower: %s", reason)
+            dtype = torch.float32
     return SlotDecoder(
         config,
         state,

@@ -1,6 +1,7 @@
 """The text encoder: phonemes, prosody and voice to the talker's prompt, looking both ways.
 
-Padding cannot change a result: it is masked out of attention, and zero in the frame blocks.
+Padding can change a result by rounding alone: it is masked out of attention, and zero in the frame blocks.
+What is served has none (`TextEncoder.prompt`).
 """
 
 from __future__ import annotations
@@ -93,6 +94,18 @@ class TextEncoder(nn.Module):
         prompts = functional.pad(self.norm(rows) * mask, (0, 0, 0, 1))
         start = (self.start + voice).expand(-1, 1, -1).to(prompts.dtype)
         return prompts.scatter(1, lengths[:, None, None].expand_as(start), start)
+
+    @torch.inference_mode()
+    def prompt(self, symbols: Tensor, voice: int) -> Tensor:
+        """The prompt [T + 1, D] of one segment, int64 [T, 4], by itself and without padding.
+
+        The bits of a product depend on its shape: in a batch they would depend on the neighbours, and a
+        talker of narrow products would make other tokens of them.
+        """
+        device = symbols.device
+        length, voices = torch.tensor([len(symbols)], device=device), torch.tensor([voice], device=device)
+        prompts: Tensor = self(symbols[None], length, voices)
+        return prompts[0]
 
     def save(self, folder: Path) -> None:
         """Writes `encoder.json` and `encoder.safetensors`."""

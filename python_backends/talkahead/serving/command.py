@@ -121,8 +121,8 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
         dest="model_config_name",
         action="store_const",
         const="deterministic",
-        help="the same bits for the same request, whatever the load: no batching outside the talker, whose "
-        "rows never touch (the same as --model-config-name deterministic)",
+        help="the same bits of audio for the same request, whatever the load: no batching but the "
+        "talker's, whose rows never touch (the same as --model-config-name deterministic)",
     )
     group.add_argument(
         "--threads",

@@ -1,9 +1,9 @@
-"""`encoder`: segments of all streams to prompts, in padded batches.
+"""`encoder`: segments of all streams to prompts, one by one: the same bits in any company.
 
 Triton would hand over segments as they came, and twenty thousand characters are hundreds of them: a newcomer
 would wait for all. So `execute` only puts them in line, and a thread answers them, openings of streams first.
 
-Shapes: B segments, T symbols of the longest, P = symbols of one + 1, N samples, F frames, D width.
+Shapes: T symbols, N samples, F frames, D width.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from talkahead.text.symbols import NUM_SYMBOLS
 from talkahead.types import SegmentHeader
 
 _WARM_UP_SYMBOLS = (20, 40, 80, 160)
-_CONTINUING = 4
-"""Segments of streams that speak already, in one batch: a newcomer waits for no more."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,9 @@ class EncoderServer:
         self._encoder = _load(config.folder).to(self._device)
         self._references = ReferenceEncoder(config, self._device, self._encoder.config.width, self._telemetry)
         for length in _WARM_UP_SYMBOLS:
-            for batch in (1, min(4, config.max_batch_size)):
-                self._encode([np.zeros((length, 4), np.int32)] * batch, [0] * batch)
-        self._waiting: SegmentQueue[_Segment] = SegmentQueue(max(1, config.max_batch_size), _CONTINUING)
-        self._thread = Thread(target=self._run, name="encoder-batches", daemon=True)
+            self._encode(np.zeros((length, 4), np.int32), 0)
+        self._waiting: SegmentQueue[_Segment] = SegmentQueue()
+        self._thread = Thread(target=self._run, name="encoder-segments", daemon=True)
         self._thread.start()
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
@@ -84,55 +81,36 @@ class EncoderServer:
         )
 
     def _run(self) -> None:
-        while segments := self._waiting.take():
+        while (segment := self._waiting.take()) is not None:
             with self._telemetry.timed("encoder"):
-                prompts = list(map(self._continued, segments, self._prompts(segments)))
-            for segment, prompt in zip(segments, prompts, strict=True):
-                response = self._wire.response(PROMPT=prompt, SEGMENT=segment.header.to_array())
-                segment.sender.send(response, flags=self._wire.final)
+                prompt = self._prompt(segment)
+            response = self._wire.response(PROMPT=prompt, SEGMENT=segment.header.to_array())
+            segment.sender.send(response, flags=self._wire.final)
 
-    def _prompts(self, segments: list[_Segment]) -> list[Array]:
-        """A failed batch is tried one by one, so that no segment fails for its neighbour.
+    def _prompt(self, segment: _Segment) -> Array:
+        """The words [T + 1, D], and behind them the reference's speech [F, D] where there is one.
 
         A Triton error here would leave the ensemble's request open for ever: the talker ends the stream
         instead, on a prompt that is not a number.
         """
         try:
-            return self._encode(
-                [segment.symbols for segment in segments], [segment.voice for segment in segments]
-            )
-        except Exception:
-            if len(segments) == 1:
-                return [self._no_prompt()]
-            return [prompt for segment in segments for prompt in self._prompts([segment])]
-
-    def _continued(self, segment: _Segment, prompt: Array) -> Array:
-        """The prompt [P, D], and behind it the reference's speech [F, D] where there is one."""
-        if not segment.header.reference:
-            return prompt
-        try:
-            return np.concatenate([prompt, self._references.rows(segment.header, segment.reference)])
+            # The reference first: the cache counts a stream's segments, those that fail included.
+            heard = self._heard(segment)
+            return np.concatenate([self._encode(segment.symbols, segment.voice), heard])
         except Exception as error:
-            self._log.log_error(f"reference of {segment.header}: {type(error).__name__}: {error}")
-            return self._no_prompt()
+            self._log.log_error(f"segment {segment.header}: {type(error).__name__}: {error}")
+            return np.full((1, self._encoder.config.width), np.nan, np.float32)
 
-    def _no_prompt(self) -> Array:
-        return np.full((1, self._encoder.config.width), np.nan, np.float32)
+    def _heard(self, segment: _Segment) -> Array:
+        if not segment.header.reference:
+            return np.zeros((0, self._encoder.config.width), np.float32)
+        return self._references.rows(segment.header, segment.reference)
 
-    def _encode(self, segments: list[npt.NDArray[np.int32]], voices: list[int]) -> list[Array]:
-        """Prompts [P, D] of symbols [T, 4], as one padded batch."""
-        lengths = list(map(len, segments))
-        padded = np.zeros((len(segments), max(lengths), 4), np.int64)  # (B, T, 4)
-        for row, symbols in zip(padded, segments, strict=True):
-            row[: len(symbols)] = symbols
-        with torch.inference_mode():
-            prompts = self._encoder(
-                torch.from_numpy(padded).to(self._device),
-                torch.tensor(lengths, device=self._device),
-                torch.tensor(voices, device=self._device),
-            )  # (B, T + 1, D)
-        rows = prompts.float().cpu().numpy()
-        return [row[: length + 1] for row, length in zip(rows, lengths, strict=True)]
+    def _encode(self, symbols: npt.NDArray[np.int32], voice: int) -> Array:
+        """The prompt [T + 1, D] of symbols [T, 4]."""
+        rows = torch.from_numpy(symbols.astype(np.int64)).to(self._device)
+        prompt: Array = self._encoder.prompt(rows, voice).float().cpu().numpy()
+        return prompt
 
 
 def _load(folder: Path) -> TextEncoder:

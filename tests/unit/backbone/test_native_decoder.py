@@ -355,14 +355,17 @@ def test_a_cpu_without_a_precision_keeps_float32_and_says_so(
         make_native(SMALL, make_state(SMALL), wanted)
 
 
-def test_without_a_compiler_torch_serves_and_says_so(
-    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("wanted", [torch.float32, torch.bfloat16, torch.int8])
+def test_without_a_compiler_torch_serves_in_float32_and_says_so(
+    wanted: torch.dtype, empty_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PATH", "")
     with caplog.at_level(logging.WARNING):
-        assert isinstance(choose(DecoderChoice.AUTO, SMALL), SlotDecoder)
+        chosen = choose(DecoderChoice.AUTO, SMALL, wanted)
+    assert isinstance(chosen, SlotDecoder)
+    assert torch.equal(scored_alone(chosen), scored_alone(choose(DecoderChoice.TORCH, SMALL)))
     (line,) = caplog.messages
-    assert "decodes with torch" in line and "gcc, cc is on the PATH" in line
+    assert "decodes with torch in float32" in line and "gcc, cc is on the PATH" in line
     with pytest.raises(TalkaheadError, match="cannot run here: none of gcc"):
         choose(DecoderChoice.NATIVE, SMALL)
 

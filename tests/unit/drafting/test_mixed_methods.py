@@ -85,6 +85,12 @@ def anew(speakers: list[Speaker]) -> list[Speaker]:
     return [Speaker(one.prompt, one.options, one.seed) for one in speakers]
 
 
+def drafted_at_once(speaker: Speaker) -> int:
+    """Nodes behind the root that a pinned draft has."""
+    options = speaker.options
+    return options.draft_length or (options.nodes or 1) - 1
+
+
 def said(speakers: list[Speaker]) -> list[tuple[list[int], bool]]:
     return [(one.frames, one.has_ended) for one in speakers]
 
@@ -98,8 +104,9 @@ def test_match_speaks_as_plain_decoding_alone_and_in_any_company(crowd: Callable
     assert said(alone) == said(plain)
     assert {one.options.drafter for one in alone if one.totals[2]} == {"heads", "mtp", "draft_lm"}
     for one in alone:
-        steps, _, accepted = one.totals
+        steps, drafted, accepted = one.totals
         # Each step adds what it accepted and its next root, which an accepted end of speech leaves out.
+        assert drafted == steps * drafted_at_once(one)
         spare = steps + accepted - (len(one.frames) - 1 + one.has_ended)
         assert spare in (0, 1) if one.has_ended else spare >= 0
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from training.shapes import STREAMS, Candidate, Costing, best, fill
+from perf.report import fill
+from training.shapes import STREAMS, Candidate, Costing, best
 
 SHAPE = "2x32x64x32:101"
 CONFIG = {

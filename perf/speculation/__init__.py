@@ -1,0 +1,1 @@
+"""What drafting ahead brings: every method of the seeds against plain decoding of the same loop."""

@@ -1,0 +1,190 @@
+"""`python -m perf.speculation`: every speculative method beside plain decoding of the same loop, in one run.
+
+Speed: the same sentences at 1, 4 and 16 streams, plain and the method by turns. Quality: held-out sentences
+spoken offline by the served step, heard by an independent recogniser, in pairs with plain decoding. Writes
+JSON, a table, pictures, and the tables of `perf/SPECULATION.md`. What was measured before is kept in
+`build/speculation` and not measured again, as long as nothing that it depends on has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from talkahead.audio.codec import Codec
+from talkahead.backbone.decoder_choice import Precision
+from talkahead.backbone.text_encoder import TextEncoderConfig
+from talkahead.config import RequestOptions
+from talkahead.manifest import sha256
+
+from perf import report
+from perf.environment import ROOT, Environment
+from perf.speculation import pictures, tables
+from perf.speculation.bench import Bench, Row, Scale
+from perf.speculation.installation import Installation
+from perf.speculation.kept import Kept
+from perf.speculation.mel_groups import save_mel_groups
+from perf.speculation.methods import Talker
+from perf.speculation.plan import MEL_SIZES, Part, Plan, chosen, missing, plans
+from perf.speculation.quality import Hall, teacher_word_errors
+from perf.speculation.studio import Studio
+from training.comparison import Setting
+from training.material import Sentence, held_out_sentences
+
+_PER_CATEGORY, _CATEGORIES = 84, 6
+_WHOLE = Scale(504, 96, 30, (1, 4, 16), seeds=(1, 2, 3, 4), sweep_seeds=(1, 2), tree_seeds=(1, 2))
+_OUT, _PAGE = Path("perf/results/speculation.json"), Path("perf/SPECULATION.md")
+_MUST_AGREE = ("temperature", "top_p", "precision", "seed", "scale")
+_QUICK = Scale(24, 12, 6, (1, 4, 16), seeds=(1, 2), sweep_seeds=(1,), tree_seeds=(1,))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    environment = Environment.record()
+    torch.set_num_threads(1)
+    found = _installation(options)
+    try:
+        candidates = plans(found)
+        selected = chosen(candidates, options.rows, quick=options.quick)
+    except ValueError as error:
+        parser.error(str(error))
+    if absent := missing(found):
+        print(f"left out, as something is missing: {', '.join(absent)}", file=sys.stderr)
+    scale = _scale(options)
+    hall = _hall(options, found)
+    kept = Kept(options.work / "parts", options.fresh)
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+        bench = Bench(hall, scale, kept, pool, options.workers)
+        # Speed first: nothing else runs while it is taken.
+        for plan in selected:
+            bench.time(plan)
+        for plan in selected:
+            bench.hear(plan)
+        rows = bench.rows(selected)
+        settings = {
+            "temperature": hall.studio.sampling.temperature,
+            "top_p": hall.studio.sampling.top_p,
+            "precision": str(options.precision),
+            "seed": options.seed,
+            "clock": "CPU time of the decoding thread",
+            "scale": asdict(scale),
+            "surprise": asdict(bench.surprise()),
+            "teacher_word_errors": teacher_word_errors(bench.teacher()),
+        }
+        parted = bench.parted(selected)
+    out = options.out or (options.work / "quick.json" if options.quick else _OUT)
+    rows = in_order(candidates, [*rows, *earlier(out, settings, rows, found)])
+    report.save(out, "speculation", environment, settings, rows)
+    print(tables.everything(rows))
+    pictures.draw_all(rows, out)
+    if out == _OUT:
+        _PAGE.write_text(report.fill(_PAGE.read_text(), dict(tables.of_page(rows, settings))))
+    for line in parted:
+        print(f"NOT THE SAME TOKENS: {line}", file=sys.stderr)
+    return 1 if parted else 0
+
+
+def earlier(path: Path, settings: Mapping[str, Any], rows: Sequence[Row], found: Installation) -> list[Row]:
+    """Rows of the report that is there already: measured in the same way, of the files as they are now, and
+    not measured again."""
+    if not path.exists():
+        return []
+    known = json.loads(path.read_text())
+    now = json.loads(json.dumps(settings))
+    if any(known["settings"].get(name) != now[name] for name in _MUST_AGREE):
+        return []
+    titles = {row.title for row in rows}
+    read = (Row.from_json(one) for one in known["results"] if one["title"] not in titles)
+    return [row for row in read if found.is_current(row.talker, row.draft, row.hashes)]
+
+
+def in_order(candidates: Sequence[Plan], rows: Sequence[Row]) -> list[Row]:
+    """As planned, whenever they were measured."""
+    places = {plan.method.title: place for place, plan in enumerate(candidates)}
+    return sorted(rows, key=lambda row: (places.get(row.title, len(places)), row.streams))
+
+
+def _installation(options: argparse.Namespace) -> Installation:
+    repository = options.repository
+    codec = repository / "vocoder" / "1"
+    mel = options.work / f"mel-{sha256(codec / 'codec.safetensors')[:12]}"
+    save_mel_groups(mel, Codec.load(codec), repository / "talker" / "1", MEL_SIZES)
+    return Installation(repository, mel, options.tuned, options.smaller)
+
+
+def _hall(options: argparse.Namespace, found: Installation) -> Hall:
+    sentences = interleaved(options.sentence_seed, found)
+    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
+    texts = tuple(sentence.words for sentence in sentences)
+    return Hall(studio, Setting(texts, found.codec, options.work / "heard"))
+
+
+def interleaved(seed: int, found: Installation) -> tuple[Sentence, ...]:
+    """Test sentences of all categories by turns: the first few are like all of them."""
+    voices = TextEncoderConfig.from_file(found.encoder(Talker.SHIPPED) / "encoder.json").voices
+    chosen_ones = held_out_sentences("test", _PER_CATEGORY, voices, seed)
+    categories = [
+        chosen_ones[start : start + _PER_CATEGORY] for start in range(0, len(chosen_ones), _PER_CATEGORY)
+    ]
+    return tuple(chain.from_iterable(zip(*categories, strict=True)))
+
+
+def _scale(options: argparse.Namespace) -> Scale:
+    scale = _QUICK if options.quick else _WHOLE
+    given = {
+        "sentences": options.sentences,
+        "sweep_sentences": options.sweep_sentences,
+        "timed_sentences": options.utterances,
+        "streams": tuple(options.streams) if options.streams else None,
+    }
+    return replace(scale, **{name: value for name, value in given.items() if value is not None})
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m perf.speculation", description=__doc__)
+    add = parser.add_argument
+    add("--rows", nargs="+", default=[], metavar="ROW",
+        help=f"only these: {', '.join(Part)}, or what a row's title begins with")  # fmt: skip
+    add("--quick", action="store_true", help="the headlines alone, on few sentences: does everything run?")
+    add("--fresh", action="store_true", help="measure again what earlier runs have kept")
+    add("--sentences", type=int, help=f"heard of each headline (all: {_WHOLE.sentences})")
+    add("--sweep-sentences", type=int, help=f"heard of other rows ({_WHOLE.sweep_sentences})")
+    add("--utterances", type=int, help=f"of the speed pass ({_WHOLE.timed_sentences})")
+    add("--streams", type=int, nargs="+", metavar="N", help="of the speed pass; quality goes by the first")
+    add("--repository", type=Path, default=ROOT / "model_repository", help="(%(default)s)")
+    add("--tuned", type=Path, help="a repository with the base that learned on together with its heads")
+    add("--smaller", type=Path, help="a repository with a smaller talker, for plain decoding")
+    add("--work", type=Path, default=Path("build/speculation"), help="what is kept (%(default)s)")
+    add(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes of the quality pass (%(default)s)"
+    )
+    add(
+        "--precision",
+        type=Precision,
+        choices=list(Precision),
+        default=Precision.FLOAT32,
+        help="(%(default)s)",
+    )
+    defaults = RequestOptions()
+    add("--temperature", type=float, default=defaults.temperature, help="(%(default)g)")
+    add("--top-p", type=float, default=defaults.top_p, help="(%(default)g)")
+    add("--seed", type=int, default=1, help="of the quality pass's draws (%(default)s)")
+    add("--sentence-seed", type=int, default=1, help="of the choice of sentences (%(default)s)")
+    add("--out", type=Path, help=f"({_OUT}, whose tables go into {_PAGE}; of --quick in --work)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

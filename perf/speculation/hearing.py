@@ -1,0 +1,135 @@
+"""What is heard of one sentence: words, timbre, and how it ends. The same audio is heard once, ever."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from talkahead.audio.codec import Codec
+from talkahead.audio.speech_edges import AFTER_S, speech_span
+
+from training.comparison import Setting
+from training.findings import LONGEST, SHORTEST
+from training.material import Sentence
+from training.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale
+from training.measures.mel_cepstrum import mean_distance_db, mel_cepstra, warping
+from training.recogniser import Recogniser
+from training.served_speech import to_int16
+from training.teacher import Teacher
+
+_CUT_S = AFTER_S / 5
+"""One frame. The corpus has AFTER_S of silence behind the speech; with less than this, speech was cut."""
+_LATE_S = AFTER_S + 0.25
+
+
+class Ending(StrEnum):
+    RIGHT = "right"
+    NEVER = "never"
+    """It was stopped: the end of speech did not come."""
+    SHORT = "short"
+    LONG = "long"
+    """Beyond what `training.findings` takes for right, of the teacher's duration."""
+    CUT = "cut"
+    LATE = "late"
+    """The end of speech came within the last sound, or long after it."""
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """One sentence as it was spoken.
+
+    Args:
+        edits: between the words heard and those of the text, of which there are `words`.
+        mel_cepstral_db: distance to the teacher's audio.
+        tail_s: silence behind the speech.
+    """
+
+    duration_s: float
+    teacher_s: float
+    edits: int
+    words: int
+    heard: str
+    mel_cepstral_db: float
+    tail_s: float
+
+    def ending(self, *, has_ended: bool) -> Ending:
+        if not has_ended:
+            return Ending.NEVER
+        ratio = self.duration_s / self.teacher_s
+        if not SHORTEST <= ratio <= LONGEST:
+            return Ending.SHORT if ratio < SHORTEST else Ending.LONG
+        if not _CUT_S <= self.tail_s <= _LATE_S:
+            return Ending.CUT if self.tail_s < _CUT_S else Ending.LATE
+        return Ending.RIGHT
+
+
+class Listener:
+    """The instruments of one process."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self.num_heard = 0
+        """Sentences that were not known from disk."""
+
+    @cached_property
+    def _teacher(self) -> Teacher:
+        return Teacher()
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return Codec.load(self._setting.codec)
+
+    @cached_property
+    def _recogniser(self) -> Recogniser:
+        return Recogniser(self._setting.texts, self._teacher)
+
+    def hear(self, sentence: Sentence, frames: Sequence[int]) -> Hearing:
+        """What the codec makes of these codes."""
+        path = self._path(sentence, json.dumps(list(frames)))
+        if not path.exists():
+            with torch.inference_mode():
+                audio = to_int16(self._codec.decode(torch.tensor([frames]))[0].numpy())
+            self._keep(path, sentence, audio)
+        return Hearing(**json.loads(path.read_text()))
+
+    def hear_teacher(self, sentence: Sentence) -> Hearing:
+        path = self._path(sentence, "teacher")
+        if not path.exists():
+            self._keep(path, sentence, self._taught(sentence))
+        return Hearing(**json.loads(path.read_text()))
+
+    def _path(self, sentence: Sentence, spoken: str) -> Path:
+        parts = (self._setting.digest, sentence.words, sentence.voice, spoken)
+        name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return self._setting.cache / name[:2] / f"{name}.json"
+
+    def _taught(self, sentence: Sentence) -> Audio:
+        return self._teacher.speak(sentence.words, sentence.voice).audio
+
+    def _keep(self, path: Path, sentence: Sentence, audio: Audio) -> None:
+        self.num_heard += 1
+        taught = self._taught(sentence)
+        errors = self._recogniser.errors(sentence.words, audio)
+        cepstra, wanted = mel_cepstra(audio), mel_cepstra(taught)
+        here, there = warping(cepstra, wanted)
+        _, beyond = speech_span(full_scale(audio).astype(np.float32), SAMPLE_RATE_HZ)
+        heard = Hearing(
+            duration_s=len(audio) / SAMPLE_RATE_HZ,
+            teacher_s=len(taught) / SAMPLE_RATE_HZ,
+            edits=errors.edits,
+            words=errors.words,
+            heard=errors.heard,
+            mel_cepstral_db=mean_distance_db(cepstra[here], wanted[there]),
+            tail_s=(len(audio) - beyond) / SAMPLE_RATE_HZ,
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(heard)))
+        partial.rename(path)

@@ -1,0 +1,140 @@
+"""Speaks sentences offline with any method: the served step over a pool that is always full.
+
+Shapes: P prompt rows, D hidden size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from talkahead.backbone.llama import load_llama
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.config import RequestOptions
+from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
+from talkahead.drafting.group_artifact import load_groups
+from talkahead.engine.decode_step import DecodeStep
+from talkahead.speculation.contracts import Drafter, Verifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.registry import VERIFIERS, TargetTokens
+from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.text.frontend import TextFrontend
+from torch import Tensor
+
+from perf.speculation.accept_all import AcceptAllVerifier
+from perf.speculation.installation import Installation
+from perf.speculation.methods import ACCEPT_ALL, Method, Talker
+from training.material import Sentence
+from training.own_speech import Utterance, speak
+
+MAX_FRAMES = 700
+"""14 s: a sentence that has not ended by then has gone astray."""
+_CHAIN_NODES = 8
+"""Of the longest draft that is no tree, root included."""
+
+MakeStep = Callable[[NativeDecoder, Drafter, Verifier], DecodeStep]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What decodes with one method."""
+
+    decoder: NativeDecoder
+    drafter: Drafter
+    verifier: Verifier
+
+
+@dataclass(frozen=True)
+class Studio:
+    """Sentences, and how they are sampled.
+
+    Args:
+        sentences: the n-th is spoken with `seed` + n.
+        precision: of products.
+    """
+
+    found: Installation
+    sentences: tuple[Sentence, ...]
+    sampling: RequestOptions
+    seed: int
+    precision: torch.dtype
+
+    @cached_property
+    def prompts(self) -> dict[Talker, list[Tensor]]:
+        """Of each talker that is there, [P, D] each."""
+        return {talker: list(self._prompts(talker)) for talker in self.found.repositories}
+
+    @torch.inference_mode()
+    def _prompts(self, talker: Talker) -> Sequence[Tensor]:
+        encoder, frontend = TextEncoder.load(self.found.encoder(talker)), TextFrontend()
+        made = []
+        for sentence in self.sentences:
+            symbols = torch.from_numpy(frontend.segments(sentence.text)[0].symbols.astype(np.int64))
+            voice = torch.tensor([encoder.config.voices.index(sentence.voice)])
+            made.append(encoder(symbols[None], torch.tensor([len(symbols)]), voice)[0].clone())
+        return made
+
+    @cached_property
+    def embeddings(self) -> Tensor:
+        """The shipped talker's, [V, D]."""
+        return load_llama(self.found.talker(Talker.SHIPPED))[1]["model.embed_tokens.weight"]
+
+    def loop(self, method: Method, slots: int) -> Loop:
+        positions = max(map(len, self.prompts[method.talker])) + MAX_FRAMES
+        pool = DraftPool(slots, positions, self.precision)
+        config, state = load_llama(self.found.talker(method.talker))
+        decoder = NativeDecoder(
+            config,
+            state,
+            num_slots=slots,
+            max_positions=positions,
+            max_nodes=_nodes(method),
+            precision=self.precision,
+        )
+        return Loop(decoder, self._drafter(method, pool), self._verifier(method, decoder.eos))
+
+    def _drafter(self, method: Method, pool: DraftPool) -> Drafter:
+        if method.is_plain:
+            return NullDrafter()
+        options = DraftOptions(method.draft_length, _nodes(method), method.tells_probs)
+        return load_drafter(self.found.draft(method), self.found.talker(method.talker), pool, options)
+
+    def _verifier(self, method: Method, eos: int) -> Verifier:
+        if method.verifier == ACCEPT_ALL:
+            return AcceptAllVerifier()
+        folder, talker = self.found.groups(method.likeness), self.found.talker(Talker.SHIPPED)
+        groups = _groups(folder, talker) if "similarity" in method.options else {}
+        options = VerifierOptions.from_parameters(method.verifier_options)
+        return VERIFIERS[method.verifier].build(options, TargetTokens(eos, groups))
+
+    def speak(
+        self, loop: Loop, method: Method, span: range, seed: int, make_step: MakeStep = DecodeStep
+    ) -> list[Utterance]:
+        """The sentences of a span, each with its own seed, wherever the span begins."""
+        prompts = self.prompts[method.talker][span.start : span.stop]
+        return speak(
+            loop.decoder,
+            loop.drafter,
+            loop.verifier,
+            prompts,
+            self.sampling,
+            seed + span.start,
+            make_step,
+        )
+
+
+def _nodes(method: Method) -> int:
+    if method.is_plain:
+        return 1
+    return _CHAIN_NODES if method.nodes is None else method.nodes
+
+
+@cache
+def _groups(folder: Path, talker: Path) -> dict[float, SimilarityGroups]:
+    return load_groups(folder, talker)

@@ -1,0 +1,116 @@
+"""Which rows there are, which are chosen, and what was measured before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talkahead.speculation.contracts import Preserves
+
+from perf.speculation.installation import Installation
+from perf.speculation.kept import Kept
+from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
+from perf.speculation.plan import MTP, TOP_KS, Part, chosen, missing, near, plans
+
+
+def _put(path: Path, value: Any) -> None:  # noqa: ANN401
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Installation:
+    """Heads with trees of 8 and 32 nodes, modules, a draft model, and groups of two sizes; no `heads-6`."""
+    talker = tmp_path / "talker" / "1"
+    for draft in ("heads", *MTP, "draft_lm"):
+        _put(talker / "drafts" / draft / "config.json", {})
+    _put(talker / "drafts" / "heads" / "trees.json", {"trees": [{"nodes": 8}, {"nodes": 32}]})
+    sizes = [{"similarity": 0.8, "mean_size": 9.0}, {"similarity": 0.9, "mean_size": 2.0}]
+    _put(talker / "groups" / "groups.json", {"groups": sizes})
+    _put(tmp_path / "mel" / "groups.json", {"groups": [{"similarity": 0.5, "mean_size": 4.0}]})
+    return Installation(tmp_path, tmp_path / "mel")
+
+
+def test_rows_are_what_is_installed(found: Installation) -> None:
+    methods = [plan.method for plan in plans(found)]
+    assert len({method.title for method in methods}) == len(methods)
+    assert {method.draft for method in methods} == {"none", "heads", *MTP, "draft_lm"}
+    assert [one.nodes for one in methods if one.nodes] == [8, 32]
+    assert {one.options["similarity"] for one in methods if one.likeness is Likeness.MEL} == {0.5}
+    lost = missing(found)
+    assert "heads-6 + match" in lost and "tuned plain" in lost and "heads + match" not in lost
+
+
+def test_a_part_or_the_beginning_of_a_title_chooses_rows_and_plain_is_always_there(
+    found: Installation,
+) -> None:
+    every = plans(found)
+    picked = chosen(every, ["bias", "mtp + topk"], quick=False)
+    assert picked[0].method == PLAIN
+    assert {plan.part for plan in picked[1:]} == {Part.BIAS, Part.MTP, Part.ABLATION}
+    ks = [plan.method.options["top_k_verify"] for plan in picked if plan.part is Part.MTP]
+    assert ks == list(TOP_KS)
+    assert {plan.part for plan in chosen(every, ["draft_lm"], quick=False)} == {Part.PLAIN, Part.DRAFT_LM}
+    assert {plan.part for plan in chosen(every, [], quick=False)} == {plan.part for plan in every}
+    quick = chosen(every, [], quick=True)
+    assert all(plan.is_headline for plan in quick) and 1 < len(quick) < len(every)
+    with pytest.raises(ValueError, match=r"rows: 'nonsense', allowed: plain, nodes"):
+        chosen(every, ["nonsense"], quick=False)
+
+
+def test_groups_are_chosen_by_their_size(found: Installation) -> None:
+    known = found.similarities(Likeness.EMBEDDING)
+    assert [one.mean_size for one in known] == [2.0, 9.0]
+    assert near(known, 1.0).threshold == 0.9 and near(known, 40.0).threshold == 0.8
+
+
+@pytest.mark.parametrize(
+    ("method", "keeps_tokens", "preserves"),
+    [
+        (Method("mtp", "match"), True, Preserves.TOKENS),
+        (Method("heads", "tolerance", {"tolerance": 1}), True, Preserves.NOTHING),
+        (Method("heads", "tolerance", {"tolerance": 2}), False, Preserves.NOTHING),
+        (Method("draft_lm", "ratio"), False, Preserves.DISTRIBUTION),
+        (Method("mtp", ACCEPT_ALL), False, Preserves.NOTHING),
+        (Method("heads", "match", talker=Talker.TUNED), False, Preserves.NOTHING),
+        (Method(swapped_within=0.8), False, Preserves.NOTHING),
+    ],
+)
+def test_what_a_method_promises(method: Method, keeps_tokens: bool, preserves: Preserves) -> None:
+    assert (method.keeps_tokens, method.preserves) == (keeps_tokens, preserves)
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def make() -> dict[str, Any]:
+        calls.append(len(calls))
+        return {"value": calls[-1]}
+
+    assert Kept(tmp_path).get({"method": "a", "seeds": [1, 2]}, make) == {"value": 0}
+    assert Kept(tmp_path).get({"seeds": [1, 2], "method": "a"}, make) == {"value": 0}
+    assert Kept(tmp_path).get({"method": "a", "seeds": [1]}, make) == {"value": 1}
+    fresh = Kept(tmp_path, fresh=True)
+    assert [fresh.get({"method": "a", "seeds": [1]}, make) for _ in range(2)] == [{"value": 2}] * 2
+    assert len(calls) == 3
+
+
+def test_a_failed_measurement_is_not_kept(tmp_path: Path) -> None:
+    def fail() -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Kept(tmp_path).get({"method": "a"}, fail)
+    assert Kept(tmp_path).get({"method": "a"}, lambda: {"value": 1}) == {"value": 1}
+
+
+def test_a_row_belongs_to_the_files_that_it_was_measured_with(found: Installation) -> None:
+    weights = found.talker(Talker.SHIPPED) / "drafts" / "mtp" / "model.safetensors"
+    weights.write_bytes(b"one")
+    before = found.hashes(Method("mtp", "match"))
+    assert found.is_current("shipped", "mtp", before)
+    weights.write_bytes(b"other")
+    assert not found.is_current("shipped", "mtp", before)
+    assert not found.is_current("tuned", "mtp", before)

@@ -80,7 +80,7 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     TAKE(turned, dim);
     TAKE(stage.narrowed, (CHUNK + TILE_ROWS) * PARTS * (normed > model->intermediate ? normed : model->intermediate) / 2);
     TAKE(stage.row_scales, CHUNK);
-    TAKE(stage.sums, TILE_ROWS * PANEL);
+    TAKE(stage.sums, (CHUNK + TILE_ROWS) * PARTS * PANEL);
     TAKE(queries, CHUNK * attended);
     TAKE(key, dim);
     TAKE(tail, positions / model->packing * dim);

@@ -19,7 +19,7 @@ struct matrix {
 struct stage {
     word *narrowed;    /* [CHUNK + TILE_ROWS, PARTS, inputs / 2]: a tile may look beyond the last row */
     float *row_scales; /* of bytes: [CHUNK] */
-    float *sums;       /* [TILE_ROWS, PANEL] */
+    float *sums;       /* [CHUNK + TILE_ROWS, PARTS, PANEL] */
     int64_t tile_rows; /* what tiles are shaped for; 0 before the first product of a call */
 };
 
@@ -73,11 +73,12 @@ INLINE vec settled(const struct matrix *matrix, int64_t output, const float *sum
 }
 
 /* Sums of tiles [rows, parts, PANEL] into the first `width` outputs of a panel. */
-static void settle(const struct matrix *matrix, int64_t output, int64_t width, int64_t rows, const float *row_scales,
-                   const float *sums, float *out, enum mode mode) {
+static void settle(const struct matrix *matrix, int64_t output, int64_t width, int64_t rows, const struct stage *stage,
+                   float *out, enum mode mode) {
+    const float *sums = stage->sums;
     for (int64_t row = 0; row < rows; row++, sums += matrix->parts * PANEL, out += matrix->outputs)
         for (int64_t lane = 0; lane < width; lane += LANES) {
-            vec sum = settled(matrix, output, sums, lane, row_scales[row]);
+            vec sum = settled(matrix, output, sums, lane, stage->row_scales[row]);
             if (width - lane >= LANES)
                 store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
             else
@@ -85,21 +86,21 @@ static void settle(const struct matrix *matrix, int64_t output, int64_t width, i
         }
 }
 
-/* All blocks of rows have the size of the first: what a smaller one has too much of is computed and dropped. */
+/* Rows go through tiles in blocks of one size: what the last one has too much of is computed and dropped. */
 static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                              struct stage *stage) {
-    int64_t steps = matrix->inputs / packing_of(matrix->kind), most = TILE_ROWS / matrix->parts;
-    int64_t size = blocks_of(blocks_of(most, rows), rows);
+    int64_t steps = matrix->inputs / packing_of(matrix->kind), lines = rows * matrix->parts;
+    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
     const word *panel = matrix->panels;
-    if (size * matrix->parts != stage->tile_rows) shape_tiles(stage->tile_rows = size * matrix->parts);
-    for (int64_t first = 0; first < matrix->outputs; first += PANEL, panel += steps * PANEL)
-        for (int64_t row = 0; row < rows; row += size) {
+    if (size != stage->tile_rows) shape_tiles(stage->tile_rows = size);
+    for (int64_t first = 0; first < matrix->outputs; first += PANEL, panel += steps * PANEL) {
+        for (int64_t line = 0; line < lines; line += size) {
             /* While a panel arrives, asking for another one makes it late. */
-            const word *next = row && row + size >= rows ? panel + steps * PANEL : 0;
-            multiply_tiles(matrix->kind, x + row * matrix->parts * steps, steps, panel, next, stage->sums);
-            settle(matrix, first, least(matrix->outputs - first, PANEL), least(rows - row, size),
-                   stage->row_scales + row, stage->sums, out + row * matrix->outputs + first, mode);
+            const word *next = line && line + size >= lines ? panel + steps * PANEL : 0;
+            multiply_tiles(matrix->kind, x + line * steps, steps, panel, next, stage->sums + line * PANEL);
         }
+        settle(matrix, first, least(matrix->outputs - first, PANEL), rows, stage, out + first, mode);
+    }
 }
 
 /* One panel's first `width` outputs of some rows, where whole vectors would write too far. */

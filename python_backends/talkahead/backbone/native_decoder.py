@@ -161,6 +161,16 @@ class NativeDecoder(CachedDecoder):
         self._model = self._load(state)
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the model, its workspace and the slots' lengths, for native callers of `talkahead_decode`."""
+        return ctypes.addressof(self._model), self._workspace.data_ptr(), self.cache.lengths.data_ptr()
+
+    @property
+    def decode_address(self) -> int | None:
+        """Of `talkahead_decode`."""
+        return ctypes.cast(self._library.talkahead_decode, c_void_p).value
+
     # Weights
 
     def _load(self, state: Mapping[str, Tensor]) -> _Model:

@@ -93,7 +93,7 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
 
 def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
     heads = heads.to(pool.device, _wide(pool))
-    heads.narrow(pool.dtype)
+    heads.narrow(torch.bfloat16 if pool.dtype is torch.int8 else pool.dtype)
     return HeadsDrafter(heads, tree)
 
 
@@ -118,4 +118,4 @@ def mtp_drafter(
 
 def _wide(pool: DraftPool) -> torch.dtype:
     """Of hidden states: products alone are narrow."""
-    return torch.float32 if pool.dtype is torch.bfloat16 else pool.dtype
+    return torch.float32 if pool.dtype in (torch.bfloat16, torch.int8) else pool.dtype

@@ -33,7 +33,11 @@ NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
 """Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-WAYS = {f"{name} in {way}": (one, way == "tiles") for name, one in PRECISIONS.items() for way in ("panels", "tiles")}
+WAYS = {
+    f"{name} in {way}": (one, way == "tiles")
+    for name, one in PRECISIONS.items()
+    for way in ("panels", "tiles")
+}
 CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),

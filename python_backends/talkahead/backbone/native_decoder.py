@@ -1,7 +1,8 @@
 """The Llama decoder that serves on CPUs: one C call per forward, over the same slots as `SlotDecoder`.
 
 A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
-(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16,
+(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16; where the CPU has
+tiles for that, floats enter products as three bfloat16 values that add up to them. In bfloat16,
 weights, keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay
 float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
 for each output and for each row.
@@ -34,6 +35,12 @@ SOURCE = Path(__file__).parent / "native" / "decoder.c"
 _BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
 _ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 """What `talkahead_abilities` must be at least."""
+_TILES = 3
+"""What it is where products can be computed in tiles."""
+_TILE_BYTES = 64
+"""Of the inputs that a tile holds."""
+_PARTS = 3
+"""bfloat16 values that a float becomes in tiles."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -44,6 +51,7 @@ class _Matrix(Structure):
         ("inputs", c_int64),
         ("outputs", c_int64),
         ("kind", c_int64),
+        ("parts", c_int64),
         ("scales", c_void_p),
         ("offsets", c_void_p),
     )
@@ -167,6 +175,16 @@ class NativeDecoder(CachedDecoder):
         self._model = self._load(state)
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the model, its workspace and the slots' lengths, for native callers of `talkahead_decode`."""
+        return ctypes.addressof(self._model), self._workspace.data_ptr(), self.cache.lengths.data_ptr()
+
+    @property
+    def decode_address(self) -> int | None:
+        """Of `talkahead_decode`."""
+        return ctypes.cast(self._library.talkahead_decode, c_void_p).value
+
     # Weights
 
     def _load(self, state: Mapping[str, Tensor]) -> _Model:
@@ -216,18 +234,24 @@ class NativeDecoder(CachedDecoder):
         plain = _plain(weight)
         outputs, inputs = plain.shape
         scales = offsets = None
+        is_narrow = torch.equal(plain, plain.bfloat16().float())
+        bytes_each = 1 if self._precision is torch.int8 else 2
+        in_tiles = has_tiles() and inputs * bytes_each % _TILE_BYTES == 0
+        parts = int(in_tiles)
         if self._precision is torch.int8:
             steps = plain.abs().amax(1).clamp_min(1e-30) / 127
             plain, kind = (plain / steps[:, None]).round(), _BYTES
             scales, offsets = self._padded(steps), self._padded((128 * plain.sum(1)).to(torch.int32))
         elif self._precision is torch.bfloat16:
             plain, kind = plain.bfloat16().float(), _PAIRED
+        elif is_narrow and in_tiles:
+            kind, parts = _PAIRED, _PARTS
         else:
-            kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
+            kind, parts = _BFLOAT16 if is_narrow else _FLOAT32, 0
         panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
-        return _Matrix(panels.data_ptr(), inputs, outputs, kind, scales, offsets)
+        return _Matrix(panels.data_ptr(), inputs, outputs, kind, parts, scales, offsets)
 
     def _padded(self, column: Tensor) -> int:
         """[outputs], zero up to a whole panel."""
@@ -346,6 +370,11 @@ class NativeDecoder(CachedDecoder):
 def can_multiply(precision: torch.dtype) -> bool:
     """Whether this CPU does; raises NativeUnavailable where nothing can be compiled."""
     return precision in _ABILITIES and int(_library().talkahead_abilities()) >= _ABILITIES[precision]
+
+
+def has_tiles() -> bool:
+    """Whether this CPU has tiles, and the system lets this process use them."""
+    return int(_library().talkahead_abilities()) >= _TILES
 
 
 def name_of(precision: torch.dtype) -> str:

@@ -110,7 +110,7 @@ def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDr
 
 def _placed(heads: DraftHeads, pool: DraftPool) -> DraftHeads:
     heads = heads.to(pool.device, _wide(pool))
-    heads.narrow(pool.dtype)
+    heads.narrow(torch.bfloat16 if pool.dtype is torch.int8 else pool.dtype)
     return heads
 
 
@@ -135,4 +135,4 @@ def mtp_drafter(
 
 def _wide(pool: DraftPool) -> torch.dtype:
     """Of hidden states: products alone are narrow."""
-    return torch.float32 if pool.dtype is torch.bfloat16 else pool.dtype
+    return torch.float32 if pool.dtype in (torch.bfloat16, torch.int8) else pool.dtype

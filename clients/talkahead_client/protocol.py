@@ -97,14 +97,22 @@ class Stats:
     frames: int
     """Codec frames spoken so far."""
     target_steps: int
+    """Forwards of the talker, whatever it shared them with."""
     drafted: int
+    """Tokens that were guessed ahead and checked."""
     accepted: int
+    """Those of them that were spoken, the end of speech among them."""
     pool_size: int
     """Streams that the server was speaking when this chunk was cut."""
     stop_reason: int
     """A `StopReason`."""
     char_end: int
     """End of the text spoken so far, in characters of the text that was sent."""
+
+    @property
+    def tokens_per_step(self) -> float:
+        """What a target step added to the speech: 1 without a draft."""
+        return 1.0 + self.accepted / max(self.target_steps, 1)
 
     @classmethod
     def from_wire(cls, values: Sequence[int]) -> Self:

@@ -21,7 +21,7 @@ from talkahead_client.errors import InvalidRequest, SpeechError
 from talkahead_client.figures import Figures, Listener
 from talkahead_client.patience import DEFAULT_CHUNK_DEADLINE_S
 from talkahead_client.pcm import RawPipe, Sink, WavFile
-from talkahead_client.protocol import PARAMETERS, REFERENCE_RATE_HZ
+from talkahead_client.protocol import PARAMETERS, REFERENCE_RATE_HZ, Stats
 from talkahead_client.reference import Reference
 
 USAGE_ERROR = 2
@@ -105,18 +105,20 @@ class Command:
 
     def _attempt(self, number: int, job: Job) -> int:
         try:
-            figures = self._speak(number, job)
+            figures, stats = self._speak(number, job)
         except SpeechError as error:
             self._progress.clear()
             self._print_error(job, error)
             return EXIT_CODES.get(error.code, FAILURE)
         self._progress.clear()
-        self._print_figures(job, figures)
+        self._print_figures(job, figures, stats)
         return 0
 
-    def _speak(self, number: int, job: Job) -> Figures:
+    def _speak(self, number: int, job: Job) -> tuple[Figures, Stats]:
+        """Its figures, and the server's totals."""
         options = self._options
         listener = Listener()
+        stats: Stats | None = None
         with (
             contextlib.closing(_sink(job)) as sink,
             self._client.speak(
@@ -130,16 +132,20 @@ class Command:
         ):
             for chunk in speech:
                 listener.hear(chunk)
+                stats = chunk.stats
                 sink.write(chunk)
                 self._progress.show(number, listener.audio_s)
-        return listener.figures()
+        assert stats is not None, "an utterance that ends has a chunk"
+        return listener.figures(), stats
 
-    def _print_figures(self, job: Job, figures: Figures) -> None:
+    def _print_figures(self, job: Job, figures: Figures, stats: Stats) -> None:
         where = str(job.output or "standard output")
         if self._options.json:
-            line = json.dumps({"output": where, "text": job.text, **asdict(figures)})
+            spoken = {"output": where, "text": job.text, **asdict(figures), "stats": asdict(stats)}
+            line = json.dumps(spoken)
         else:
-            line = f"{figures} -> {where}"
+            steps = f", {stats.tokens_per_step:.2f} tokens a step" if stats.drafted else ""
+            line = f"{figures}{steps} -> {where}"
         print(line, file=self._report, flush=True)
 
     def _print_error(self, job: Job, error: SpeechError) -> None:

@@ -77,13 +77,10 @@ class Choice:
     """One of a few names."""
 
     names: tuple[str, ...]
-    later: tuple[str, ...] = ()
-    """Names that the protocol knows and this server does not offer."""
 
     @property
     def allowed(self) -> str:
-        missing = f" ({', '.join(self.later)}: not on this server)" if self.later else ""
-        return f"{', '.join(self.names)}{missing}"
+        return ", ".join(self.names)
 
     def read(self, value: ParameterValue) -> str:
         if value not in self.names:
@@ -92,17 +89,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Unused:
-    """A parameter of methods that this server does not offer."""
-
-    method: str
+class Flag:
+    """Yes or no; a string where Triton carries no such type."""
 
     @property
     def allowed(self) -> str:
-        return f"nothing: it belongs to {self.method}, which this server does not offer; leave it out"
+        return "true or false"
 
-    def read(self, value: ParameterValue) -> ParameterValue:
-        raise ValueError(value)
+    def read(self, value: ParameterValue) -> bool:
+        if isinstance(value, bool):
+            return value
+        if value not in ("true", "false"):
+            raise ValueError(value)
+        return value == "true"
 
 
 SETTINGS: dict[str, Setting] = {
@@ -110,23 +109,35 @@ SETTINGS: dict[str, Setting] = {
     "top_p": Real(0.0, 1.0, is_open=True),
     "top_k": Whole(0, 65_536, note=" (0 = off)"),
     "seed": Whole(0, 2**63 - 1),
-    "drafter": Choice(("none",), later=("heads", "mtp", "draft_lm")),
-    "verifier": Choice(("match",), later=("ratio", "groups", "tolerance", "topk", "biased")),
+    "drafter": Choice(("none", "heads", "mtp", "draft_lm")),
+    "verifier": Choice(("match", "ratio", "groups", "tolerance", "topk", "biased")),
+    "tolerance": Whole(1, 16, note=" (1 = verifier match)"),
+    "top_k_verify": Whole(1, 65_536),
+    "eos_top_k": Whole(1, 65_536),
+    "bias": Real(0.0, 1.0, note=" (0 = verifier ratio)"),
+    "similarity": Real(-1.0, 1.0),
+    "draft_length": Whole(1, 64),
+    "nodes": Whole(1, 4_096, note=" (the root among them)"),
+    "pin_draft": Flag(),
     "max_seconds": Real(0.0, 3600.0, is_open=True),
     "first_chunk_frames": Whole(1, 250),
     "chunk_frames": Whole(1, 250),
     "urgency": Whole(1, 3, note=" (3 = first)"),
     "deadline_ms": Whole(1, 3_600_000),
-    "tolerance": Unused("verifier tolerance"),
-    "top_k_verify": Unused("verifier topk"),
-    "eos_top_k": Unused("verifier topk"),
-    "bias": Unused("verifier biased"),
-    "similarity": Unused("verifier groups"),
-    "draft_length": Unused("drafters heads, mtp and draft_lm"),
-    "nodes": Unused("drafters heads, mtp and draft_lm"),
-    "pin_draft": Unused("drafters heads, mtp and draft_lm"),
 }
-"""Every request parameter of the ensemble `tts`."""
+"""Every request parameter of the ensemble `tts`. What goes together, `speculation/pairs.py` knows."""
+
+SPECULATION = (
+    "tolerance",
+    "top_k_verify",
+    "eos_top_k",
+    "bias",
+    "similarity",
+    "draft_length",
+    "nodes",
+    "pin_draft",
+)
+"""Options of drafters and verifiers."""
 
 _TRANSPORT_PREFIX = "triton_"
 """Triton's own parameters (triton_enable_empty_final_response), which some versions hand on to the models."""
@@ -142,8 +153,20 @@ class RequestOptions:
     """0 = off."""
     seed: int | None = None
     """None: the frontend picks one and returns it in STATS."""
-    drafter: str = "none"
-    verifier: str = "match"
+    drafter: str | None = None
+    verifier: str | None = None
+    """None: the server's choice, as it goes with the other."""
+    tolerance: int | None = None
+    top_k_verify: int | None = None
+    eos_top_k: int | None = None
+    bias: float | None = None
+    similarity: float | None = None
+    draft_length: int | None = None
+    """Tokens of a chain at most."""
+    nodes: int | None = None
+    """Of a tree at most, root included."""
+    pin_draft: bool | None = None
+    """The draft is as large as that, whatever the load."""
     max_seconds: float = 3600.0
     """Speech is cut after this many seconds (stop reason MAX_SECONDS)."""
     first_chunk_frames: int = 4
@@ -153,6 +176,12 @@ class RequestOptions:
     """1 can wait, 3 goes first."""
     deadline_ms: int | None = None
     """The stream must have ended this long after it arrived."""
+
+    @property
+    def speculation(self) -> dict[str, ParameterValue]:
+        """The options of drafters and verifiers that the request sets."""
+        given = {name: getattr(self, name) for name in SPECULATION}
+        return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, ParameterValue]) -> Self:
@@ -173,8 +202,7 @@ class RequestOptions:
 def _read(name: str, value: ParameterValue) -> Any:  # noqa: ANN401
     setting = SETTINGS.get(name)
     if setting is None:
-        usable = [known for known, entry in SETTINGS.items() if not isinstance(entry, Unused)]
-        raise BadRequest("request parameter", name, ", ".join(sorted(usable)))
+        raise BadRequest("request parameter", name, ", ".join(sorted(SETTINGS)))
     try:
         return setting.read(value)
     except (ValueError, TypeError, OverflowError) as error:
@@ -231,4 +259,4 @@ def child_environment(search: Mapping[str, str]) -> dict[str, str]:
     return environment
 
 
-assert {field.name for field in fields(RequestOptions)} <= set(SETTINGS)
+assert {field.name for field in fields(RequestOptions)} == set(SETTINGS)

@@ -1,7 +1,8 @@
 """C sources as shared libraries: compiled where they run, for the CPU they run on, and kept.
 
-A compiler is all it needs. The name in the cache is a hash of the source, the flags and the CPU, so that no
-old library is loaded; a file appears under its name whole, whoever else compiles at the same time.
+A compiler is all it needs. The name in the cache is a hash of the source, the headers beside it, the flags
+and the CPU, so that no old library is loaded; a file appears under its name whole, whoever else compiles at
+the same time.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def _cache_folders() -> Iterator[Path]:
 
 
 def _fingerprint(source: Path) -> str:
-    parts = (source.read_bytes(), " ".join(FLAGS).encode(), _cpu().encode())
+    own = b"".join(path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h"))))
+    parts = (own, " ".join(FLAGS).encode(), _cpu().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 

@@ -7,7 +7,7 @@ call to the server's process, so they leave from a thread of their own: whoever 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from time import perf_counter
@@ -105,6 +105,7 @@ class TalkerTelemetry(Telemetry):
             for reason in StopReason
             if reason is not StopReason.RUNNING
         }
+        self._speculation = _Speculation(lambda name, about: self._family(name, about, family.COUNTER))
 
     def pool(self, active: int, queued: int, open_streams: int) -> None:
         def report() -> None:
@@ -113,8 +114,56 @@ class TalkerTelemetry(Telemetry):
 
         self._post(report)
 
+    def spoken(
+        self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
+    ) -> None:
+        """See `EngineTelemetry`."""
+        self._post(lambda: self._speculation.count(drafter, verifier, drafted, accepted, committed))
+
     def ended(self, reason: StopReason) -> None:
         self._post(lambda: self._ends[reason].increment(1))
+
+
+_COMMITTED_UP_TO = (1, 2, 3, 4, 5, 6, 8)
+
+
+class _Speculation:
+    """What drafting brought, by drafter and verifier.
+
+    The histogram is made of counters, named and labelled as Prometheus names and labels one: Triton's own
+    takes one observation a call, and a call to its process for every step of every stream is too much.
+    """
+
+    def __init__(self, family: Callable[[str, str], Any]) -> None:
+        committed = "tokens that a target step added to a stream"
+        self._steps = family("talkahead_target_steps", "Target steps of streams")
+        self._drafted = family("talkahead_drafted_tokens", "Tokens drafted")
+        self._accepted = family("talkahead_accepted_tokens", "Drafted tokens that were spoken")
+        self._buckets = family(
+            "talkahead_committed_per_step_bucket", f"Histogram of {committed}: steps up to le"
+        )
+        self._sum = family("talkahead_committed_per_step_sum", f"Histogram of {committed}: tokens")
+        self._count = family("talkahead_committed_per_step_count", f"Histogram of {committed}: steps")
+        self._metrics: dict[tuple[int, tuple[str, ...]], Metric] = {}
+
+    def count(
+        self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
+    ) -> None:
+        labels, steps = {"drafter": drafter, "verifier": verifier}, sum(committed)
+        self._add(self._steps, steps, labels)
+        self._add(self._drafted, drafted, labels)
+        self._add(self._accepted, accepted, labels)
+        for edge in _COMMITTED_UP_TO:
+            self._add(self._buckets, sum(committed[: edge + 1]), {**labels, "le": str(edge)})
+        self._add(self._buckets, steps, {**labels, "le": "+Inf"})
+        self._add(self._sum, sum(tokens * times for tokens, times in enumerate(committed)), labels)
+        self._add(self._count, steps, labels)
+
+    def _add(self, family: Any, value: int, labels: dict[str, str]) -> None:  # noqa: ANN401
+        key = (id(family), tuple(labels.values()))
+        if key not in self._metrics:
+            self._metrics[key] = family.Metric(labels=labels)
+        self._metrics[key].increment(value)
 
 
 class EncoderTelemetry(Telemetry):

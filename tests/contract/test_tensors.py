@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 from talkahead import types
-from talkahead.config import SETTINGS, RequestOptions
+from talkahead.config import SETTINGS, SPECULATION, RequestOptions
 from talkahead.serving.control_server import ControlServer
+from talkahead.speculation.pairs import DRAFTER_OPTIONS, PAIRS, VERIFIER_OPTIONS
 from talkahead_client import protocol
 from tritonclient.grpc import model_config_pb2
 
@@ -62,7 +63,7 @@ def test_the_client_knows_the_headers_and_parameters() -> None:
     assert {reason.name: int(reason) for reason in protocol.StopReason} == {
         reason.name: int(reason) for reason in types.StopReason
     }
-    assert set(protocol.PARAMETERS) == set(SETTINGS) >= {field.name for field in fields(RequestOptions)}
+    assert set(protocol.PARAMETERS) == set(SETTINGS) == {field.name for field in fields(RequestOptions)}
 
 
 def test_the_client_knows_the_rate_of_recordings() -> None:
@@ -124,6 +125,22 @@ def test_models_load_anywhere(model: str) -> None:
     assert config.model_transaction_policy.decoupled == (model in ("frontend", "talker"))
     assert config.max_batch_size == 1 or model in ("encoder", "vocoder")
     assert not any("/" in value.string_value for value in config.parameters.values())
+
+
+def test_the_frontend_and_the_talker_are_told_the_same_pair() -> None:
+    told = [
+        [config_of(model).parameters[name].string_value for name in ("drafter", "verifier")]
+        for model in ("frontend", "talker")
+    ]
+    assert told[0] == told[1] and told[0][1] in PAIRS[told[0][0]]
+
+
+def test_requests_may_name_every_drafter_and_verifier() -> None:
+    names = [SETTINGS[name].allowed.split(", ") for name in ("drafter", "verifier")]
+    assert names == [list(DRAFTER_OPTIONS), list(VERIFIER_OPTIONS)]
+    assert {
+        name for one in (DRAFTER_OPTIONS, VERIFIER_OPTIONS) for own in one.values() for name in own
+    } == set(SPECULATION)
 
 
 @pytest.mark.parametrize("model", MODELS)

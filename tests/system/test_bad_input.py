@@ -114,10 +114,17 @@ BAD: dict[str, Bad] = {
     "unknown parameter": Bad(
         speech_request(HELLO, parameters={"speed": 1.5}), ("'speed'", "temperature", "top_p", "max_seconds")
     ),
-    "a drafter of later": bad_parameter("drafter", "heads", "allowed: none"),
-    "a verifier of later": bad_parameter("verifier", "tolerance", "allowed: match"),
-    "an option of later": bad_parameter("tolerance", 3, "verifier tolerance", "does not offer"),
-    "nodes of later": bad_parameter("nodes", 16, "does not offer"),
+    "drafter unknown": bad_parameter("drafter", "guess", "none, heads, mtp, draft_lm"),
+    "verifier unknown": bad_parameter("verifier", "trust", "match, ratio, groups, tolerance, topk, biased"),
+    "tolerance huge": bad_parameter("tolerance", 99, "from 1 to 16"),
+    "pin_draft in words": bad_parameter("pin_draft", "maybe", "true or false"),
+    "a pair that makes no sense": Bad(
+        speech_request(HELLO, parameters={"drafter": "none", "verifier": "topk"}),
+        ("'topk'", "with drafter none: match"),
+    ),
+    "nodes without a drafter": Bad(
+        speech_request(HELLO, parameters={"drafter": "none", "nodes": 16}), ("nodes", "it belongs to heads")
+    ),
 }  # fmt: skip
 
 

@@ -23,6 +23,13 @@ def test_numbers_may_come_as_strings() -> None:
     assert isinstance(options.max_seconds, float) and isinstance(options.urgency, int)
 
 
+def test_flags_may_come_as_strings() -> None:
+    given = [
+        RequestOptions.from_parameters({"pin_draft": value}).pin_draft for value in ("true", True, False)
+    ]
+    assert given == [True, True, False]
+
+
 def test_triton_s_own_parameters_are_not_ours() -> None:
     assert RequestOptions.from_parameters({"triton_enable_empty_final_response": True}) == RequestOptions()
 
@@ -45,10 +52,14 @@ def test_triton_s_own_parameters_are_not_ours() -> None:
         ("chunk_frames", "9" * 5000, "a whole number from 1 to 250"),
         ("urgency", 4, "from 1 to 3"),
         ("deadline_ms", False, "a whole number from 1"),
-        ("drafter", "heads", "none (heads, mtp, draft_lm: not on this server)"),
-        ("verifier", 1, "match (ratio"),
-        ("tolerance", 3, "belongs to verifier tolerance, which this server does not offer"),
-        ("pin_draft", True, "leave it out"),
+        ("drafter", "eagle", "none, heads, mtp, draft_lm"),
+        ("verifier", 1, "match, ratio, groups, tolerance, topk, biased"),
+        ("tolerance", 17, "a whole number from 1 to 16"),
+        ("bias", 1.5, "a number from 0 to 1"),
+        ("nodes", 0, "a whole number from 1 to 4,096"),
+        ("draft_length", "long", "a whole number from 1 to 64"),
+        ("pin_draft", 1, "true or false"),
+        ("pin_draft", "yes", "true or false"),
     ],
 )
 def test_what_is_not_allowed_is_named(name: str, value: object, allowed: str) -> None:
@@ -60,9 +71,7 @@ def test_what_is_not_allowed_is_named(name: str, value: object, allowed: str) ->
 
 
 def test_unknown_names_are_answered_with_the_known() -> None:
-    with pytest.raises(
-        BadRequest, match=r"'speed' is not accepted; allowed: chunk_frames, deadline_ms.*verifier"
-    ):
+    with pytest.raises(BadRequest, match=r"'speed' is not accepted; allowed: bias, chunk_frames.*verifier"):
         RequestOptions.from_parameters({"speed": 1})
 
 

@@ -5,6 +5,7 @@ Shapes: B prompts of at most P rows, S running slots, N nodes, D hidden size, V 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -44,6 +45,9 @@ class Backbone(Protocol):
 
     def score(self, tree: TokenTree, rows: slice) -> Scored:
         """Score every node of the trees of slots `rows`, leaving their KV as scratch."""
+
+    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first slots."""
 
     def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
         """Keep the KV of the accepted nodes."""

@@ -1,7 +1,8 @@
 """The Llama decoder that serves on CPUs: one C call per forward, over the same slots as `SlotDecoder`.
 
 A row's logits are bitwise the same alone or among neighbours, in any slot, as a step or as a tree's node
-(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16. In bfloat16,
+(`native/decoder.c`). In float32, weights that bfloat16 holds exactly are read as bfloat16; where the CPU has
+tiles for that, floats enter products as three bfloat16 values that add up to them. In bfloat16,
 weights, keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay
 float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
 for each output and for each row.
@@ -13,8 +14,9 @@ V vocabulary.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -33,6 +35,12 @@ SOURCE = Path(__file__).parent / "native" / "decoder.c"
 _BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
 _ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 """What `talkahead_abilities` must be at least."""
+_TILES = 3
+"""What it is where products can be computed in tiles."""
+_TILE_BYTES = 64
+"""Of the inputs that a tile holds."""
+_PARTS = 3
+"""bfloat16 values that a float becomes in tiles."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -43,6 +51,7 @@ class _Matrix(Structure):
         ("inputs", c_int64),
         ("outputs", c_int64),
         ("kind", c_int64),
+        ("parts", c_int64),
         ("scales", c_void_p),
         ("offsets", c_void_p),
     )
@@ -88,14 +97,27 @@ class _Bursts(Structure):
         ("pasts", c_void_p),
         ("sizes", c_void_p),
         ("parents", c_void_p),
+        ("trees", c_void_p),
     )
 
     @classmethod
-    def of(cls, slots: Tensor, pasts: Tensor, sizes: Tensor, parents: Tensor | None = None) -> Self:
-        """From int64 [B] each, and int32 [N] unless every burst is a chain."""
+    def of(
+        cls,
+        slots: Tensor,
+        pasts: Tensor,
+        sizes: Tensor,
+        parents: Tensor | None = None,
+        trees: Tensor | None = None,
+    ) -> Self:
+        """From int64 [B] each; parents, int32 [N], unless every burst is a chain.
+
+        Args:
+            trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
+        """
         pointers = (slots.data_ptr(), pasts.data_ptr(), sizes.data_ptr())
-        bursts = cls(len(slots), *pointers, None if parents is None else parents.data_ptr())
-        bursts._held = (slots, pasts, sizes, parents)  # as long as C points at them
+        shapes = (None if one is None else one.data_ptr() for one in (parents, trees))
+        bursts = cls(len(slots), *pointers, *shapes)
+        bursts._held = (slots, pasts, sizes, parents, trees)  # as long as C points at them
         return bursts
 
 
@@ -153,6 +175,16 @@ class NativeDecoder(CachedDecoder):
         self._model = self._load(state)
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the model, its workspace and the slots' lengths, for native callers of `talkahead_decode`."""
+        return ctypes.addressof(self._model), self._workspace.data_ptr(), self.cache.lengths.data_ptr()
+
+    @property
+    def decode_address(self) -> int | None:
+        """Of `talkahead_decode`."""
+        return ctypes.cast(self._library.talkahead_decode, c_void_p).value
+
     # Weights
 
     def _load(self, state: Mapping[str, Tensor]) -> _Model:
@@ -202,18 +234,24 @@ class NativeDecoder(CachedDecoder):
         plain = _plain(weight)
         outputs, inputs = plain.shape
         scales = offsets = None
+        is_narrow = torch.equal(plain, plain.bfloat16().float())
+        bytes_each = 1 if self._precision is torch.int8 else 2
+        in_tiles = has_tiles() and inputs * bytes_each % _TILE_BYTES == 0
+        parts = int(in_tiles)
         if self._precision is torch.int8:
             steps = plain.abs().amax(1).clamp_min(1e-30) / 127
             plain, kind = (plain / steps[:, None]).round(), _BYTES
             scales, offsets = self._padded(steps), self._padded((128 * plain.sum(1)).to(torch.int32))
         elif self._precision is torch.bfloat16:
             plain, kind = plain.bfloat16().float(), _PAIRED
+        elif is_narrow and in_tiles:
+            kind, parts = _PAIRED, _PARTS
         else:
-            kind = _BFLOAT16 if torch.equal(plain, plain.bfloat16().float()) else _FLOAT32
+            kind, parts = _BFLOAT16 if is_narrow else _FLOAT32, 0
         panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
         self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
-        return _Matrix(panels.data_ptr(), inputs, outputs, kind, scales, offsets)
+        return _Matrix(panels.data_ptr(), inputs, outputs, kind, parts, scales, offsets)
 
     def _padded(self, column: Tensor) -> int:
         """[outputs], zero up to a whole panel."""
@@ -282,6 +320,24 @@ class NativeDecoder(CachedDecoder):
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
+    @torch.inference_mode()
+    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first slots."""
+        tokens = torch.cat([tree.tokens[:, :, 0].flatten() for tree in trees])
+        layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
+        bursts = _Bursts.of(
+            self._slots[rows], self.cache.lengths[rows], layout.sizes, layout.parents, layout.trees
+        )
+        x = torch.nn.functional.embedding(tokens, self._embeddings)
+        logits, hidden = self._decode(x, bursts, wanted=len(tokens), only_last=False)
+        counts = [tree.num_rows * tree.num_nodes for tree in trees]
+        return [
+            Scored(one.view(tree.num_rows, tree.num_nodes, -1), other.view(tree.num_rows, tree.num_nodes, -1))
+            for tree, one, other in zip(
+                trees, torch.split(logits, counts), torch.split(hidden, counts), strict=True
+            )
+        ]
+
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
         self._library.talkahead_compact(
             byref(self._model),
@@ -316,6 +372,11 @@ def can_multiply(precision: torch.dtype) -> bool:
     return precision in _ABILITIES and int(_library().talkahead_abilities()) >= _ABILITIES[precision]
 
 
+def has_tiles() -> bool:
+    """Whether this CPU has tiles, and the system lets this process use them."""
+    return int(_library().talkahead_abilities()) >= _TILES
+
+
 def name_of(precision: torch.dtype) -> str:
     return str(precision).removeprefix("torch.")
 
@@ -333,6 +394,28 @@ def _refuse_uneven(config: LlamaShape) -> None:
 
 def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Trees of several shapes, as `_Bursts` takes them."""
+
+    sizes: Tensor
+    parents: Tensor
+    trees: Tensor
+
+
+@lru_cache(maxsize=256)
+def _layout(runs: tuple[tuple[int, TreeShape], ...]) -> _Layout:
+    """Of so many trees of a shape each."""
+    sizes: list[int] = []
+    parents: list[int] = []
+    trees: list[int] = []
+    for count, shape in runs:
+        sizes += [len(shape)] * count
+        trees += [-1 if shape.is_chain else len(parents)] * count
+        parents += [] if shape.is_chain else shape.parents
+    return _Layout(torch.tensor(sizes), torch.tensor(parents, dtype=torch.int32), torch.tensor(trees))
 
 
 @lru_cache(maxsize=256)

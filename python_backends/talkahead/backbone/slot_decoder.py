@@ -7,8 +7,9 @@ d head size, P prompt rows, B prompts, T rows of all prompts together, V vocabul
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -32,6 +33,29 @@ class _Layer:
     out: Tensor  # [H d, D]
     gate_up: Tensor  # [D, 2 I]
     down: Tensor  # [I, D]
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """What a forward has to know of trees, of one shape for all rows or of one for each."""
+
+    depths: Tensor  # int64 [N] or [S, N]
+    ancestors: Tensor  # bool [N, N] or [S, N, N]
+
+
+@lru_cache(maxsize=64)
+def _mixed_pattern(runs: tuple[tuple[int, TreeShape], ...]) -> _Pattern:
+    """Of so many trees of a shape each, padded to the largest; padding sees itself."""
+    rows, nodes = sum(count for count, _ in runs), max(len(shape) for _, shape in runs)
+    depths = torch.zeros((rows, nodes), dtype=torch.int64)
+    ancestors = torch.eye(nodes, dtype=torch.bool).repeat(rows, 1, 1)
+    first = 0
+    for count, shape in runs:
+        own = slice(first, first + count)
+        depths[own, : len(shape)] = shape.depth_row
+        ancestors[own, : len(shape), : len(shape)] = shape.ancestors
+        first += count
+    return _Pattern(depths, ancestors)
 
 
 class SlotDecoder(CachedDecoder):
@@ -218,7 +242,26 @@ class SlotDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        return self._score(self._embeddings[tree.tokens[:, :, 0]], tree.shape, rows)
+        pattern = _Pattern(tree.shape.depth_row, tree.shape.ancestors)
+        return self._score(self._embeddings[tree.tokens[:, :, 0]], pattern, rows)
+
+    @torch.inference_mode()
+    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first slots.
+
+        All are padded to the largest: what stands behind a tree's nodes is seen by none of them.
+        """
+        nodes = max(tree.num_nodes for tree in trees)
+        tokens = [functional.pad(tree.tokens[:, :, 0], (0, nodes - tree.num_nodes)) for tree in trees]
+        pattern = _mixed_pattern(tuple((tree.num_rows, tree.shape) for tree in trees))
+        scored = self._score(self._embeddings[torch.cat(tokens)], pattern, rows)
+        counts = [tree.num_rows for tree in trees]
+        return [
+            Scored(logits[:, : tree.num_nodes], hidden[:, : tree.num_nodes])
+            for tree, logits, hidden in zip(
+                trees, torch.split(scored.logits, counts), torch.split(scored.hidden, counts), strict=True
+            )
+        ]
 
     def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
         """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
@@ -228,25 +271,25 @@ class SlotDecoder(CachedDecoder):
             and behind what it got, anything.
         """
         chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
-        scored = self._score(embedded, chain, rows)
+        scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
         self.cache.lengths[rows] += counts
         lines = torch.arange(len(counts), device=self.device)
         return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
 
-    def _score(self, embedded: Tensor, shape: TreeShape, rows: slice) -> Scored:
+    def _score(self, embedded: Tensor, pattern: _Pattern, rows: slice) -> Scored:
         count, nodes = embedded.shape[:2]
         lengths = self.cache.lengths[rows]
         slots = torch.arange(rows.start, rows.stop, device=self.device)
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
-            positions = self._behind(lengths, shape.depth_row)
+            positions = self._behind(lengths, pattern.depths)
             behind = self._behind(lengths, torch.arange(nodes))
         x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
         span = self._extent(rows, nodes)
-        bias = self._bias(lengths, shape, span)
+        bias = self._bias(lengths, pattern, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])
@@ -257,7 +300,7 @@ class SlotDecoder(CachedDecoder):
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
     def _behind(self, lengths: Tensor, offsets: Tensor) -> Tensor:
-        """[S N], each slot's length plus each of N offsets."""
+        """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""
         return (lengths[:, None] + offsets.to(self.device)).flatten()
 
     def _extent(self, rows: slice, nodes: int) -> int:
@@ -267,9 +310,9 @@ class SlotDecoder(CachedDecoder):
             return longest
         return min(-(-longest // _EXTENT_STEP) * _EXTENT_STEP, self.cache.num_positions)
 
-    def _bias(self, lengths: Tensor, shape: TreeShape, span: int) -> Tensor | None:
+    def _bias(self, lengths: Tensor, pattern: _Pattern, span: int) -> Tensor | None:
         """Additive mask [S K, G N, span], or None when one row sees exactly its own past."""
-        count, nodes = len(lengths), len(shape)
+        count, nodes = len(lengths), pattern.depths.shape[-1]
         if count == 1 and nodes == 1:
             return None
         beyond = torch.arange(span, device=self.device) - lengths[:, None]  # [S, span], 0 at node 0
@@ -277,8 +320,9 @@ class SlotDecoder(CachedDecoder):
             unseen = (beyond > 0)[:, None]  # [S, N, span]
         else:
             # Every node sees the root, and the past like the root; what lies behind the nodes, none.
-            columns = functional.pad(~shape.ancestors.to(self.device), (0, 1), value=True)
-            unseen = columns[:, beyond.clamp(0, nodes)].transpose(0, 1)
+            columns = functional.pad(~pattern.ancestors.to(self.device), (0, 1), value=True)
+            looked_at = beyond.clamp(0, nodes)[:, None].expand(count, nodes, span)
+            unseen = columns.expand(count, nodes, nodes + 1).gather(2, looked_at)
         bias = torch.zeros(unseen.shape, dtype=self.dtype, device=self.device)
         bias = bias.masked_fill_(unseen, -torch.inf).repeat_interleave(self._kv_heads, dim=0)
         if nodes == 1:

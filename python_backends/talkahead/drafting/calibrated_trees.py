@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from talkahead.drafting import draft_files
 from talkahead.errors import ArtifactMismatch
 from talkahead.speculation.rank_paths import RankPaths, RankTree
 
-NAME = "trees.json"
+NAME = draft_files.TREES
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from typing import Any
 from safetensors.torch import save_file
 
 from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.drafting import draft_files
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
 from talkahead.weights import load_float32
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
+WEIGHTS = draft_files.WEIGHTS
+CONFIG = draft_files.CONFIG
 
 
 class DraftKind(StrEnum):

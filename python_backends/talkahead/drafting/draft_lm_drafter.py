@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.drafting.native_chain import ChainTables, NativeChain, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.token_tree import TokenTree
 
@@ -43,11 +45,25 @@ class DraftLmDrafter:
         self._said = SlotTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
         self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
         self._fed = torch.zeros((slots, length - 1), dtype=torch.int64, device=device)
+        self._native = self._native_chain(native_decoders([decoder]))
+
+    def _native_chain(self, decoders: list[NativeDecoder]) -> NativeChain | None:
+        if not decoders:
+            return None
+        tables = ChainTables(self._said.values, self._fed, self._num_prompt)
+        embeddings = self._embeddings.contiguous()
+        return NativeChain(
+            decoders, self.length, tables, embeddings=embeddings, tells_probs=self._tells_probs
+        )
 
     def propose(self, context: Context) -> TokenTree:
+        return self.propose_in_torch(context) if self._native is None else self._native.propose(context)
+
+    def propose_in_torch(self, context: Context) -> TokenTree:
+        """What `propose` does, with any decoder."""
         rows, prompts = context.rows, self._num_prompt[context.rows]
         self._said.put(rows, context.positions[:, None], context.roots)
-        drafted = DraftChain(context, tells_probs=self._tells_probs)
+        drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
         logits = feed(
             self._decoder,
             rows,
@@ -55,7 +71,7 @@ class DraftLmDrafter:
             lambda places: self._embedded(self._said.at(rows, places - prompts[:, None])),
         )
         one = torch.ones_like(prompts)
-        for depth in range(self.length - 1):
+        for depth in range(context.wish.length(self.length) - 1):
             token = drafted.draw(logits)
             self._fed[rows, depth] = token[:, 0]
             logits = self._decoder.extend(self._embedded(token), one, rows).logits[:, 0]

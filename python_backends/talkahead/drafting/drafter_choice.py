@@ -16,11 +16,13 @@ from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft
+from talkahead.drafting.draft_files import LONGEST_CHAIN
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.rank_paths import RankTree
@@ -91,10 +93,25 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
     return mtp_drafter(network, load_llama(talker)[1], pool, options)
 
 
+def load_sized_drafter(folder: Path, talker: Path, pool: DraftPool) -> Drafter:
+    """As `load_drafter`, but one that drafts as much as each step wants: a context's `wish`."""
+    network = Draft.load(folder, talker).network
+    if isinstance(network, DraftHeads):
+        trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS)).trees
+        return SizedHeadsDrafter(_placed(network, pool), [one.tree for one in trees])
+    if isinstance(network, Llama):
+        return draft_lm_drafter(network, pool, DraftOptions(LONGEST_CHAIN))
+    return mtp_drafter(network, load_llama(talker)[1], pool, DraftOptions())
+
+
 def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
+    return HeadsDrafter(_placed(heads, pool), tree)
+
+
+def _placed(heads: DraftHeads, pool: DraftPool) -> DraftHeads:
     heads = heads.to(pool.device, _wide(pool))
-    heads.narrow(pool.dtype)
-    return HeadsDrafter(heads, tree)
+    heads.narrow(torch.bfloat16 if pool.dtype is torch.int8 else pool.dtype)
+    return heads
 
 
 def draft_lm_drafter(network: Llama, pool: DraftPool, options: DraftOptions) -> DraftLmDrafter:
@@ -118,4 +135,4 @@ def mtp_drafter(
 
 def _wide(pool: DraftPool) -> torch.dtype:
     """Of hidden states: products alone are narrow."""
-    return torch.float32 if pool.dtype is torch.bfloat16 else pool.dtype
+    return torch.float32 if pool.dtype in (torch.bfloat16, torch.int8) else pool.dtype

@@ -10,10 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from talkahead.drafting import draft_files
 from talkahead.drafting.draft_artifact import read_config
 from talkahead.speculation.similarity_groups import SimilarityGroups
 
-CONFIG = "groups.json"
+CONFIG = draft_files.GROUPS
 WEIGHTS = "groups.safetensors"
 
 

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
+from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.token_tree import TokenTree
 
@@ -63,13 +65,34 @@ class MtpDrafter:
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""
         self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
+        self._native = self._native_chain(native_decoders(self._decoders))
+
+    def _native_chain(self, decoders: list[NativeDecoder]) -> NativeChain | None:
+        if not decoders:
+            return None
+        width = decoders[0].hidden_size
+        modules = [
+            NativeModule(
+                norm=module.hidden_norm.weight.detach().contiguous(),
+                projector=module.projector.weight.detach()[:, :width].T.contiguous(),
+                told=told.detach().contiguous(),
+                states=states.values,
+            )
+            for module, told, states in zip(self._modules, self._told, self._states, strict=True)
+        ]
+        tables = ChainTables(self._said.values, self._drafted)
+        return NativeChain(decoders, self.length, tables, modules=modules, tells_probs=self._tells_probs)
 
     def propose(self, context: Context) -> TokenTree:
+        return self.propose_in_torch(context) if self._native is None else self._native.propose(context)
+
+    def propose_in_torch(self, context: Context) -> TokenTree:
+        """What `propose` does, with any decoders."""
         rows, roots = context.rows, context.positions[:, None]
         self._said.put(rows, roots, context.roots)
         self._states[0].put(rows, roots, context.hidden[:, None])
-        drafted = DraftChain(context, tells_probs=self._tells_probs)
-        for behind in range(self.length):
+        drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
+        for behind in range(context.wish.length(self.length)):
             token = drafted.draw(self._logits(behind, context))
             self._drafted[rows, behind] = token[:, 0]
             if behind + 1 < self.length:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from talkahead.types import StopReason
@@ -20,6 +21,11 @@ class EngineTelemetry(Protocol):
     def pool(self, active: int, queued: int, open_streams: int) -> None:
         """The gauges, whenever one has changed."""
 
+    def spoken(
+        self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
+    ) -> None:
+        """A segment has left its slot: `committed[n]` of its target steps added n tokens."""
+
     def ended(self, reason: StopReason) -> None:
         """A stream is over: its last window left, or its error did."""
 
@@ -31,6 +37,11 @@ class NoTelemetry:
         return None
 
     def pool(self, active: int, queued: int, open_streams: int) -> None:
+        return None
+
+    def spoken(
+        self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
+    ) -> None:
         return None
 
     def ended(self, reason: StopReason) -> None:

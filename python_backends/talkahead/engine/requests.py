@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import RequestOptions
+from talkahead.engine.method import Method
 from talkahead.errors import TalkaheadError
 from talkahead.types import SegmentHeader, Stats, WindowHeader
 
@@ -42,10 +43,15 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True)
 class SegmentRequest:
-    """One segment of a stream: prompt float32 [P, D], the stream's options, and where its windows go."""
+    """One segment of a stream: prompt float32 [P, D], the stream's options, and where its windows go.
+
+    Args:
+        method: how it is drafted for and verified; None: plainly.
+    """
 
     header: SegmentHeader
     prompt: npt.NDArray[np.float32]
     options: RequestOptions
     request_id: str
     outlet: Outlet
+    method: Method | None = None

@@ -11,7 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.engine.decode_step import DecodeStep, Drawn
+from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
+from talkahead.engine.method import Method
 from talkahead.engine.stream import Speech
+
+MOST_COMMITTED = 16
+"""Tokens of a step that are told apart; more count as so many."""
 
 
 class SlotTable:
@@ -23,10 +28,21 @@ class SlotTable:
         wake_at: int64 [R], the count at which the owner has something to do.
         ended: bool [R], the end-of-speech token was drawn.
         totals: int64 [R, 3], target steps, tokens drafted, drafted tokens accepted.
+        committed: int64 [R, `MOST_COMMITTED` + 1], steps with a draft that added so many tokens.
     """
 
-    def __init__(self, step: DecodeStep, num_slots: int, max_frames: int, *, eos: int, silence: int) -> None:
+    def __init__(
+        self,
+        step: DecodeStep,
+        num_slots: int,
+        max_frames: int,
+        *,
+        eos: int,
+        silence: int,
+        telemetry: EngineTelemetry | None = None,
+    ) -> None:
         self._step = step
+        self._telemetry = telemetry or NoTelemetry()
         self._eos = eos
         self._silence = silence
         self.frames: npt.NDArray[np.int32] = np.zeros((num_slots, max_frames, 1), dtype=np.int32)
@@ -34,6 +50,7 @@ class SlotTable:
         self.wake_at: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.ended: npt.NDArray[np.bool_] = np.zeros(num_slots, dtype=np.bool_)
         self.totals: npt.NDArray[np.int64] = np.zeros((num_slots, 3), dtype=np.int64)
+        self.committed: npt.NDArray[np.int64] = np.zeros((num_slots, MOST_COMMITTED + 1), dtype=np.int64)
         self._lines = np.arange(num_slots)
         self._owners: list[Speech | None] = [None] * num_slots
 
@@ -55,6 +72,7 @@ class SlotTable:
         self.wake_at[slot] = 1
         self.ended[slot] = False
         self.totals[slot] = 0
+        self.committed[slot] = 0
 
     def fall_silent(self, slot: int, spoken: int, pause: int) -> None:
         """The slot's segment has `spoken` frames and a pause behind them, which takes no step."""
@@ -64,23 +82,56 @@ class SlotTable:
     def release(self, owner: Speech) -> None:
         """Free the owner's slot, if it has one."""
         if owner.slot is not None:
+            self._tell(owner.slot)
             self._owners[owner.slot] = None
             self._step.release(owner.slot)
             owner.slot = None
 
+    def _tell(self, slot: int) -> None:
+        steps, drafted, accepted = self.totals[slot].tolist()
+        if steps:
+            committed = self.committed[slot].tolist()
+            committed[1] += steps - sum(committed)
+            pair = self._step.method_of(slot).pair
+            self._telemetry.spoken(pair.drafter, pair.verifier, drafted, accepted, committed)
+
     def arrange(self, slots: Sequence[int]) -> slice:
-        """Make the slots to run neighbours, moving as few as possible; owners are told where they are."""
-        wanted = sorted(slots)
-        count = len(wanted)
-        if wanted[-1] - wanted[0] == count - 1:
-            return slice(wanted[0], wanted[-1] + 1)
-        starts = range(len(self._owners) - count + 1)
-        best = max(starts, key=lambda start: sum(start <= slot < start + count for slot in wanted))
-        window = range(best, best + count)
-        outside = [slot for slot in wanted if slot not in window]
-        for source, target in zip(outside, sorted(set(window) - set(wanted)), strict=True):
-            self._exchange(source, target)
-        return slice(best, best + count)
+        """Make the slots to run neighbours, and those of one method among them, moving as few as possible.
+
+        Owners are told where they are.
+        """
+        held = {slot: self._step.method_of(slot) for slot in sorted(slots)}
+        kinds = list(held.values())
+        if any(one is not kinds[0] for one in kinds):
+            # Methods stand in the order in which they are met.
+            kinds = [kind for kind in dict.fromkeys(kinds) for other in kinds if other is kind]
+        first = self._best_start(held, kinds)
+        wanted = dict(enumerate(kinds, first))
+        for target, kind in wanted.items():
+            if held.get(target) is not kind:
+                self._bring(kind, target, held, wanted)
+        return slice(first, first + len(kinds))
+
+    def _best_start(self, held: dict[int, Method], kinds: list[Method]) -> int:
+        """Where the most slots already hold what they shall."""
+        if max(held) - min(held) == len(kinds) - 1:
+            return min(held)
+        starts = range(len(self._owners) - len(kinds) + 1)
+        return max(
+            starts, key=lambda start: sum(held.get(slot) is kind for slot, kind in enumerate(kinds, start))
+        )
+
+    def _bring(self, kind: Method, target: int, held: dict[int, Method], wanted: dict[int, Method]) -> None:
+        """Exchange what lies in `target` for a row of that kind that is out of place."""
+        displaced = held.get(target)
+        sources = [slot for slot, own in held.items() if own is kind and wanted.get(slot) is not kind]
+        source = next((slot for slot in sources if wanted.get(slot) is displaced), sources[0])
+        self._exchange(source, target)
+        held[target] = kind
+        if displaced is None:
+            del held[source]
+        else:
+            held[source] = displaced
 
     def _exchange(self, source: int, target: int) -> None:
         moved, displaced = self._owners[source], self._owners[target]
@@ -92,7 +143,7 @@ class SlotTable:
             displaced.slot = source
         moved.slot = target
         self._owners[source], self._owners[target] = displaced, moved
-        for column in (self.frames, self.counts, self.wake_at, self.ended, self.totals):
+        for column in (self.frames, self.counts, self.wake_at, self.ended, self.totals, self.committed):
             column[[source, target]] = column[[target, source]]
 
     def add(self, rows: slice, drawn: Drawn) -> list[Speech]:
@@ -101,10 +152,7 @@ class SlotTable:
         if drawn.tokens.shape[1] == 1:
             self._add_one(rows, drawn.tokens[:, 0])
         else:
-            self.totals[rows, 1] += drawn.num_drafted
-            self.totals[rows, 2] += drawn.counts - 1
-            for column in range(int(drawn.counts.max())):
-                self._add_column(rows, drawn.tokens[:, column], column < drawn.counts)
+            self._add_several(rows, drawn)
         due = self.ended[rows] | (self.counts[rows] >= self.wake_at[rows])
         if not due.any():
             return []
@@ -119,12 +167,24 @@ class SlotTable:
         counts += ~is_end
         self.ended[rows] |= is_end
 
-    def _add_column(self, rows: slice, tokens: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> None:
-        """One token per row, where there is one, the segment goes on, and its slot has room."""
+    def _add_several(self, rows: slice, drawn: Drawn) -> None:
+        """What lies behind the end of speech, or finds no room, has not been committed."""
+        committed = np.zeros_like(drawn.counts)
+        for column in range(int(drawn.counts.max())):
+            committed += self._add_column(rows, drawn.tokens[:, column], column < drawn.counts)
+        self.totals[rows, 1] += drawn.num_drafted
+        self.totals[rows, 2] += np.minimum(committed, drawn.counts - 1)
+        self.committed[rows][self._lines[: len(committed)], np.minimum(committed, MOST_COMMITTED)] += 1
+
+    def _add_column(
+        self, rows: slice, tokens: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """One token per row, where there is one, the segment goes on, and its slot has room: bool [S]."""
         counts, ended = self.counts[rows], self.ended[rows]
         live = valid & ~ended & (counts < self.frames.shape[1])
         ended |= live & (tokens == self._eos)
-        live &= ~ended
-        lines = np.flatnonzero(live)
+        is_frame = live & ~ended
+        lines = np.flatnonzero(is_frame)
         self.frames[rows][lines, counts[lines], 0] = tokens[lines]
-        counts += live
+        counts += is_frame
+        return live

@@ -19,8 +19,8 @@ from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
-from talkahead.speculation.registry import DRAFTERS, VERIFIERS, TargetTokens
-from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,10 @@ class TalkerEngine:
         """Why nothing is taken in any more."""
         self._has_failed = False
         telemetry = telemetry or NoTelemetry()
-        verifier = VERIFIERS["match"].build(VerifierOptions(), TargetTokens(backbone.eos))
         self._emitter = Emitter(partial(telemetry.stage, "emit"))
         self._loop = TalkerLoop(
             backbone,
-            DecodeStep(backbone, DRAFTERS["none"](), verifier),
+            DecodeStep(backbone, NullDrafter(), MatchVerifier()),
             config,
             clock=clock,
             telemetry=telemetry,

@@ -73,6 +73,7 @@ class TalkerLoop:
             positions + config.max_pause_frames,
             eos=backbone.eos,
             silence=config.silence_code,
+            telemetry=telemetry,
         )
         self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell)
         self._cutter = WindowCutter(
@@ -301,4 +302,5 @@ class TalkerLoop:
 
 def _admission(slot: int, request: SegmentRequest) -> Admission:
     prompt = torch.from_numpy(np.array(request.prompt, dtype=np.float32))
-    return Admission(slot, prompt, request.options, request.header.seed, request.header.segment)
+    header = request.header
+    return Admission(slot, prompt, request.options, header.seed, header.segment, request.method)

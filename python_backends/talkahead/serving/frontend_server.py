@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import ModelConfig, RequestOptions
+from talkahead.drafting.draft_files import read_offer
 from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
+from talkahead.serving.default_pair import default_pair
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.serving.rendezvous import draining_flag
@@ -23,6 +25,7 @@ from talkahead.serving.speech_shape import SpeechShape
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
+from talkahead.speculation.pairs import select
 from talkahead.telemetry import Telemetry
 from talkahead.text.frontend import TextFrontend, TextSegment
 from talkahead.types import SegmentHeader
@@ -71,6 +74,7 @@ class FrontendServer:
         self._log = api.Logger
         self._voices = Voices.of(config)
         self._shape = SpeechShape.of(config)
+        self._offer = read_offer(config.artifact_folder("talker"), default_pair(config))
         self._text = TextFrontend()
         self._text.segments(_WARM_UP_TEXT)
         codec = Manifest.read(config.artifact_folder("vocoder")).version
@@ -101,6 +105,7 @@ class FrontendServer:
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         options = RequestOptions.from_json(request.parameters())
+        select(options, self._offer)
         voice = self._wire.text(request, "VOICE")
         reference = self._reference(request, voice)
         stream = secrets.randbits(_STREAM_BITS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -16,14 +16,21 @@ from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
 from talkahead.backbone.llama import load_llama
 from talkahead.config import ModelConfig, RequestOptions
+from talkahead.drafting.draft_files import draft_folder, group_folder, read_offer
+from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
+from talkahead.drafting.group_artifact import load_groups
 from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
 from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
 from talkahead.serving.artifacts import verified
+from talkahead.serving.default_pair import default_pair
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
+from talkahead.speculation.pairs import Offer
+from talkahead.speculation.registry import TargetTokens
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.types import SegmentHeader
 
@@ -59,7 +66,9 @@ class TalkerServer:
         self._wire = Wire(api)
         device = claim_device(config, "talker")
         codec = CodecConfig.from_file(config.artifact_folder("vocoder") / "codec.json")
-        backbone = _load_backbone(config, codec, device)
+        offer = read_offer(config.folder, default_pair(config))
+        backbone = _load_backbone(config, codec, device, offer)
+        self._methods = _load_methods(config, backbone, offer)
         self._telemetry = TalkerTelemetry(api)
         limits = EngineConfig(
             context_frames=codec.context_frames,
@@ -69,7 +78,7 @@ class TalkerServer:
             frames_per_s=codec.sample_rate_hz / codec.hop,
             max_pending=config.whole("max_pending", EngineConfig.max_pending),
         )
-        _warm_up(backbone, limits)
+        _warm_up(backbone, limits, self._methods, offer)
         # The engine wants the socket's address, so the socket is bound first and read afterwards.
         self._receiver = AcknowledgementReceiver()
         self._progress = ProgressSender()
@@ -99,16 +108,18 @@ class TalkerServer:
         self._telemetry.close()
 
     def _read(self, request: InferenceRequest, outlet: SenderOutlet) -> SegmentRequest:
+        options = RequestOptions.from_json(request.parameters())
         return SegmentRequest(
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
             prompt=self._wire.array(request, "PROMPT").astype(np.float32),
-            options=RequestOptions.from_json(request.parameters()),
+            options=options,
             request_id=request.request_id(),
             outlet=outlet,
+            method=self._methods.of(options),
         )
 
 
-def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device) -> Backbone:
+def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device, offer: Offer) -> Backbone:
     shape, state = load_llama(verified(config.folder))
     if shape.vocab_size != codec.codebook_size + 1:
         raise ArtifactMismatch(
@@ -120,10 +131,29 @@ def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device
         state,
         num_slots=config.whole("slots", 16),
         max_positions=shape.max_position_embeddings,
+        max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
         dtype=_chosen(config, "precision", Precision.FLOAT32).dtype,
         device=device,
         choice=_chosen(config, "decoder", DecoderChoice.AUTO),
     )
+
+
+def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> MethodBook:
+    """Drafters follow the talker's slots; in bfloat16 where it is narrower than float32."""
+    precision = _chosen(config, "precision", Precision.FLOAT32)
+    pool = DraftPool(
+        backbone.num_slots,
+        backbone.max_positions,
+        torch.float32 if precision is Precision.FLOAT32 else torch.bfloat16,
+        str(backbone.device),
+        _chosen(config, "decoder", DecoderChoice.AUTO),
+    )
+    drafters = {
+        name: load_sized_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
+        for name in offer.drafters
+    }
+    groups = load_groups(verified(group_folder(config.folder)), config.folder) if offer.similarities else {}
+    return MethodBook(offer, drafters, TargetTokens(backbone.eos, groups))
 
 
 def _chosen(config: ModelConfig, name: str, default: _Choice) -> _Choice:
@@ -151,19 +181,31 @@ class _WarmUpOutlet:
         self.ended.set_exception(error)
 
 
-def _warm_up(backbone: Backbone, limits: EngineConfig) -> None:
-    """Speaks as requests do, alone and in company; raises what would have failed the first client."""
+def _warm_up(backbone: Backbone, limits: EngineConfig, methods: MethodBook, offer: Offer) -> None:
+    """Speaks as requests do, alone and in company; raises what would have failed the first client.
+
+    Each drafter speaks alone, then all together.
+    """
     engine = TalkerEngine(backbone, limits)
-    rng = np.random.default_rng(0)
+    # Pinned, for budgets should not learn from prompts that say nothing.
+    plain = RequestOptions(drafter="none", verifier="match", max_seconds=_WARM_UP_SECONDS)
+    alone = [plain, *(replace(plain, drafter=drafter, pin_draft=True) for drafter in offer.drafters)]
+    company = (alone * backbone.num_slots)[: min(4, backbone.num_slots)]
     try:
-        for streams in (1, min(4, backbone.num_slots)):
-            outlets = [_WarmUpOutlet() for _ in range(streams)]
-            for stream, outlet in enumerate(outlets):
-                prompt = rng.standard_normal((_WARM_UP_SYMBOLS, backbone.hidden_size)).astype(np.float32)
-                header = SegmentHeader(stream + 1, 0, 1, 0, 0, seed=stream)
-                options = RequestOptions(max_seconds=_WARM_UP_SECONDS)
-                engine.submit(SegmentRequest(header, prompt, options, "", outlet))
-            for outlet in outlets:
-                outlet.ended.result()
+        for streams in (*([options] for options in alone), company):
+            _speak_all(engine, backbone.hidden_size, methods, streams)
     finally:
         engine.close()
+
+
+def _speak_all(
+    engine: TalkerEngine, width: int, methods: MethodBook, streams: Sequence[RequestOptions]
+) -> None:
+    rng = np.random.default_rng(0)
+    outlets = [_WarmUpOutlet() for _ in streams]
+    for stream, (options, outlet) in enumerate(zip(streams, outlets, strict=True)):
+        prompt = rng.standard_normal((_WARM_UP_SYMBOLS, width)).astype(np.float32)
+        header = SegmentHeader(stream + 1, 0, 1, 0, 0, seed=stream)
+        engine.submit(SegmentRequest(header, prompt, options, "", outlet, methods.of(options)))
+    for outlet in outlets:
+        outlet.ended.result()

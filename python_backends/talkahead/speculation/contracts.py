@@ -25,6 +25,23 @@ class Preserves(StrEnum):
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What a step wants of a draft; a drafter that has less to offer proposes less.
+
+    Args:
+        nodes: of a row's tree at most, root included; None: as many as the drafter has by default.
+        tells_probs: whether the verifier reads `draft_probs`.
+    """
+
+    nodes: int | None = None
+    tells_probs: bool = True
+
+    def length(self, most: int) -> int:
+        """Tokens of a chain of at most `most`."""
+        return most if self.nodes is None else min(most, self.nodes - 1)
+
+
+@dataclass(frozen=True)
 class Context:
     """What is known of each running row when a step starts. Views of slot-indexed state: read only.
 
@@ -36,6 +53,7 @@ class Context:
         frames: int64 [B, F, C], the segment's frames so far; row b holds `positions[b] + 1` of them.
         keys: int64 [B], the segment's key for `draws`.
         settings: temperature, top-k and top-p per row.
+        wish: how much to draft.
     """
 
     rows: slice
@@ -45,6 +63,7 @@ class Context:
     frames: Tensor
     keys: Tensor
     settings: SamplingSettings
+    wish: Wish = Wish()
 
     def of(self, lines: Tensor) -> Context:
         """Some of the rows, int64 [K], for a verifier: `rows` still names all of them."""
@@ -56,6 +75,7 @@ class Context:
             frames=self.frames[lines],
             keys=self.keys[lines],
             settings=self.settings[lines],
+            wish=self.wish,
         )
 
 

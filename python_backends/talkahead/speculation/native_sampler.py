@@ -56,7 +56,7 @@ class NativeSampler:
         trials = int(streams.shape[1])
         held = [tensor.contiguous() for tensor in (logits, *settings, streams, positions)]
         addresses = [tensor.data_ptr() for tensor in held]
-        weights = self._workspace(vocabulary)
+        weights = self.workspace(vocabulary)
         tokens = torch.empty((count, nodes, trials), dtype=torch.int64)
         self._library.talkahead_draw(
             *(count, nodes, trials, vocabulary, addresses[0]),
@@ -72,7 +72,7 @@ class NativeSampler:
         """float32 [S, N, V]; the arguments of `sampling.probabilities`, with the columns of its settings."""
         held = [tensor.contiguous() for tensor in (logits, *settings)]
         addresses = [tensor.data_ptr() for tensor in held]
-        weights = self._workspace(int(logits.shape[2]))
+        weights = self.workspace(int(logits.shape[2]))
         probabilities = torch.empty(logits.shape)
         self._library.talkahead_probabilities(
             *(*logits.shape, addresses[0]),
@@ -82,7 +82,18 @@ class NativeSampler:
         )
         return probabilities
 
-    def _workspace(self, vocabulary: int) -> Tensor:
+    @property
+    def draw_address(self) -> int | None:
+        """Of `talkahead_draw`, for native callers."""
+        return ctypes.cast(self._library.talkahead_draw, c_void_p).value
+
+    @property
+    def probabilities_address(self) -> int | None:
+        """Of `talkahead_probabilities`."""
+        return ctypes.cast(self._library.talkahead_probabilities, c_void_p).value
+
+    def workspace(self, vocabulary: int) -> Tensor:
+        """Room for the weights of one row."""
         return torch.empty(self._library.talkahead_draw_workspace(vocabulary))
 
 

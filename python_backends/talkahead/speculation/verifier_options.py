@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
-from talkahead.config import ParameterValue, Real, Setting, Whole
+from talkahead import config
+from talkahead.config import ParameterValue, Setting
 from talkahead.errors import BadRequest
 
 SETTINGS: dict[str, Setting] = {
-    "tolerance": Whole(1, 16, note=" (1 = verifier match)"),
-    "top_k_verify": Whole(1, 65_536),
-    "eos_top_k": Whole(1, 65_536),
-    "bias": Real(0.0, 1.0, note=" (0 = verifier ratio)"),
-    "similarity": Real(-1.0, 1.0),
+    name: config.SETTINGS[name] for name in ("tolerance", "top_k_verify", "eos_top_k", "bias", "similarity")
 }
 
 

@@ -18,7 +18,7 @@ from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, has_tiles
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -33,6 +33,11 @@ NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
 """Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+WAYS = {
+    f"{name} in {way}": (one, way == "tiles")
+    for name, one in PRECISIONS.items()
+    for way in ("panels", "tiles")
+}
 CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
@@ -67,11 +72,16 @@ def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype
     return SlotDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, dtype=dtype)
 
 
-@pytest.fixture(params=PRECISIONS.values(), ids=PRECISIONS.keys())
-def precision(request: pytest.FixtureRequest) -> torch.dtype:
-    chosen: torch.dtype = request.param
+@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.dtype:
+    """Each precision, by each way that products are computed."""
+    chosen: torch.dtype
+    chosen, in_tiles = request.param
     if not can_multiply(chosen):
         pytest.skip(f"this CPU does not multiply {chosen}")
+    if in_tiles and not has_tiles():
+        pytest.skip("this CPU has no tiles (AMX)")
+    monkeypatch.setattr(native_decoder, "has_tiles", lambda: in_tiles)
     return chosen
 
 
@@ -193,6 +203,25 @@ def test_a_chain_is_bitwise_the_tree_that_it_is(served: NativeDecoder) -> None:
     assert torch.equal(logits, forked[:, :11])
 
 
+def test_trees_of_several_shapes_are_bitwise_what_they_are_alone(served: NativeDecoder) -> None:
+    """In one forward: roots, chains and trees, some of which begin in one chunk and end in the next."""
+    random.seed(2)
+    shapes = [ROOT_ALONE, TreeShape((-1, 0, 1)), random_shape(NODES), random_shape(9), ROOT_ALONE]
+    counts = [3, 2, 4, 3, 1]
+    total = sum(counts)
+    prefill(served, list(range(1, 1 + total)), make_prompts(served, *range(30, 30 + total)))
+    trees = [
+        TokenTree(torch.randint(1600, (count, len(shape), 1)), shape)
+        for count, shape in zip(counts, shapes, strict=True)
+    ]
+    together = served.score_mixed(trees, slice(1, 1 + total))
+    first = 1
+    for tree, scored in zip(trees, together, strict=True):
+        alone = served.score(tree, slice(first, first + tree.num_rows))
+        assert torch.equal(scored.logits, alone.logits) and torch.equal(scored.hidden, alone.hidden)
+        first += tree.num_rows
+
+
 def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecoder) -> None:
     (prompt,) = make_prompts(served, 40)
     tokens = torch.arange(20)
@@ -311,6 +340,22 @@ def test_each_precision_is_its_own(precision: torch.dtype) -> None:
         if other is not precision and can_multiply(other):
             different = scored_alone(choose(DecoderChoice.AUTO, SMALL, other))
             assert not torch.equal(scored_alone(expected), different)
+
+
+@pytest.mark.skipif(not has_tiles(), reason="this CPU has no tiles (AMX)")
+def test_tiles_and_panels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers to the bit; floats, which are added in another order, nearly."""
+    config = CONFIGS["as served"]
+    found: dict[bool, dict[torch.dtype, Tensor]] = {True: {}, False: {}}
+    for in_tiles, told in found.items():
+        monkeypatch.setattr(native_decoder, "has_tiles", lambda in_tiles=in_tiles: in_tiles)
+        for precision in PRECISIONS.values():
+            decoder = make_native(config, make_state(config), precision)
+            told[precision] = prefill(decoder, [0, 1], make_prompts(decoder, 5, 50))
+    assert torch.equal(found[True][torch.int8], found[False][torch.int8])
+    for precision in (torch.float32, torch.bfloat16):
+        assert not torch.equal(found[True][precision], found[False][precision])
+        assert error(found[True][precision], found[False][precision].double()) < NEAR[precision]
 
 
 def test_int8_is_bfloat16_in_torch() -> None:

@@ -143,6 +143,18 @@ def test_every_node_of_a_tree_equals_the_forward_over_its_path(llama: Llama, nod
             close(logits[row, node], reference(llama, prompt, tokens[row, path, 0].tolist()))
 
 
+def test_trees_of_several_shapes_are_scored_as_each_alone(llama: Llama) -> None:
+    random.seed(1)
+    decoder, prompts = make_decoder(llama), prompts_of(4, 11, 6)
+    prefill(decoder, [1, 2, 3], prompts)
+    trees = [TokenTree(torch.randint(VOCABULARY, (1, nodes, 1)), random_shape(nodes)) for nodes in (1, 9, 4)]
+    together = decoder.score_mixed(trees, slice(1, 4))
+    for slot, (tree, scored) in enumerate(zip(trees, together, strict=True), 1):
+        alone = decoder.score(tree, slice(slot, slot + 1))
+        close(scored.logits, alone.logits)
+        close(scored.hidden, alone.hidden)
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_a_tree_leaves_behind_equals_decoding_from_scratch(llama: Llama, count: int) -> None:
     """Random trees and random paths, again and again; then plain steps on what was kept."""

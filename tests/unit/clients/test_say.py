@@ -17,6 +17,7 @@ import grpc
 import numpy as np
 import pytest
 from fake_triton import RATE_HZ, SAMPLES, FakeStream, FakeTriton, chunk, speaks, stalls
+from talkahead_client.protocol import STATS_FIELDS
 from talkahead_client.say import main
 
 
@@ -102,6 +103,7 @@ def _recording(path: Path, form: tuple[int, int, int] = (1, 2, RATE_HZ)) -> Path
 def test_json(triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _say(triton, "Hello.", "-o", str(tmp_path / "a.wav"), "--json") == 0
     figures = json.loads(capsys.readouterr().out)
+    assert set(figures["stats"]) == set(STATS_FIELDS)
     assert figures["text"] == "Hello." and figures["chunks"] == 3
     assert {"first_chunk_ms", "first_audible_ms", "total_ms", "audio_s", "real_time_factor"} <= set(figures)
 

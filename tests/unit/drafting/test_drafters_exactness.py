@@ -61,13 +61,14 @@ class _Stirred:
 
     def __init__(self, llama: Llama, kind: str) -> None:
         self.drafter = make_drafter(kind, llama)
-        self.pool = Pool(llama, SometimesDrafter(self.drafter), in_disorder=True)
+        sometimes = SometimesDrafter(self.drafter)
+        self.pool = Pool(llama, sometimes, in_disorder=True)
         self.pool.speak(utterances_of(0.9))
         self.pool.join(self._fresh(5 - len(self.pool.running)))
         for _ in range(4):
             self.pool.run()
         # Only a step with the drafter feeds what is known.
-        self.pool.step._drafter = self.drafter
+        sometimes.propose = self.drafter.propose  # type: ignore[method-assign]
         self.pool.run()
         self.pool.step.swap(0, 3)
         self.pool.running[0], self.pool.running[3] = self.pool.running[3], self.pool.running[0]

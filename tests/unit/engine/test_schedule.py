@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from talkahead.engine.decode_step import DecodeStep, Drawn
+from talkahead.engine.method import Method
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Speech
@@ -144,16 +146,59 @@ def test_arranged_rows_are_neighbours_and_owners_keep_theirs(num_slots: int, dat
 
 def test_several_tokens_a_step_end_at_the_right_frame() -> None:
     """The end of speech inside an accepted draft: what follows it is not spoken."""
-    table, backbone = make_table(3)
-    owners = [make_owner() for _ in range(3)]
+    table, backbone = make_table(4)
+    owners = [make_owner() for _ in range(4)]
     for owner in owners:
         slot = table.claim(owner)
         table.start(slot, 9)
         table.wake_at[slot] = 4
-    tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3]])
-    due = table.add(slice(0, 3), Drawn(tokens, np.array([3, 3, 1]), num_drafted=4))
-    assert due == owners[:2]
-    assert table.counts.tolist() == [2, 4, 2]
-    assert table.ended.tolist() == [True, False, False]
+    tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3], [backbone.eos, 2, 3]])
+    due = table.add(slice(0, 4), Drawn(tokens, np.array([3, 3, 1, 3]), np.array([4, 4, 0, 4])))
+    assert due == [owners[0], owners[1], owners[3]]
+    assert table.counts.tolist() == [2, 4, 2, 1]
+    assert table.ended.tolist() == [True, False, False, True]
     assert table.frames[1, :4, 0].tolist() == [9, 1, 2, 3]
-    assert table.totals.tolist() == [[1, 4, 2], [1, 4, 2], [1, 4, 0]]
+    # What was accepted behind the end of speech does not count.
+    assert table.totals.tolist() == [[1, 4, 2], [1, 4, 2], [1, 0, 0], [1, 4, 1]]
+    assert [row.nonzero()[0].tolist() for row in table.committed] == [[2], [3], [1], [1]]
+
+
+class FakeStep:
+    """Slots with a method each, and what was moved."""
+
+    def __init__(self, methods: list[Method]) -> None:
+        self.methods = methods
+        self.num_moves = 0
+
+    def method_of(self, slot: int) -> Method:
+        return self.methods[slot]
+
+    def move(self, source: int, target: int) -> None:
+        self.methods[target] = self.methods[source]
+        self.num_moves += 1
+
+    def swap(self, first: int, second: int) -> None:
+        self.methods[first], self.methods[second] = self.methods[second], self.methods[first]
+        self.num_moves += 1
+
+
+@given(st.integers(1, 12), st.data())
+@settings(max_examples=150, deadline=None)
+def test_rows_of_one_method_are_neighbours(num_slots: int, data: st.DataObject) -> None:
+    kinds = [Method(NullDrafter(), MatchVerifier()) for _ in range(3)]
+    step = FakeStep([kinds[data.draw(st.integers(0, 2))] for _ in range(num_slots)])
+    table = SlotTable(step, num_slots, 20, eos=9, silence=0)  # type: ignore[arg-type]
+    owners = [make_owner() for _ in range(num_slots)]
+    for owner in owners:
+        table.claim(owner)
+    before = {id(owner): step.methods[owner.slot or 0] for owner in owners}
+    wanted = data.draw(st.lists(st.sampled_from(owners), min_size=1, unique_by=id))
+    rows = table.arrange([owner.slot for owner in wanted])  # type: ignore[misc]
+    assert {owner.slot for owner in wanted} == set(range(rows.start, rows.stop))
+    assert {owner.slot for owner in owners} == set(range(num_slots))
+    assert all(step.methods[owner.slot or 0] is before[id(owner)] for owner in owners)
+    found = [step.methods[slot] for slot in range(rows.start, rows.stop)]
+    parts = sum(one is not other for one, other in pairwise(found)) + 1
+    assert parts == len(set(map(id, found)))
+    moves = step.num_moves
+    assert table.arrange([owner.slot for owner in wanted]) == rows and step.num_moves == moves  # type: ignore[misc]

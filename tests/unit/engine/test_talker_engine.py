@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,6 +59,8 @@ class Server:
     backbone: ScriptedBackbone = field(default_factory=lambda: ScriptedBackbone(8))
     ends: list[StopReason] = field(default_factory=list)
     stages: set[str] = field(default_factory=set)
+    steps: int = 0
+    """Of segments that have left their slots."""
 
     def __post_init__(self) -> None:
         self.receiver = AcknowledgementReceiver(self.folder)
@@ -72,6 +74,13 @@ class Server:
 
     def pool(self, active: int, queued: int, open_streams: int) -> None:
         self.gauges = (active, queued, open_streams)
+
+    def spoken(
+        self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
+    ) -> None:
+        assert (drafter, verifier, drafted, accepted) == ("none", "match", 0, 0)
+        assert sum(committed) == committed[1]
+        self.steps += sum(committed)
 
     def ended(self, reason: StopReason) -> None:
         self.ends.append(reason)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.config import ModelConfig
 from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
+from tiny_drafts import put_drafts
 
 CODES = 24
 
@@ -54,6 +56,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def drafting_repository(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, and untrained drafts."""
+    folder = tmp_path_factory.mktemp("drafting") / "repository"
+    shutil.copytree(repository, folder)
+    put_drafts(folder / "talker" / "1")
+    return folder
+
+
 def _describe(artifact: Path) -> None:
     files = {path.name: sha256(path) for path in artifact.iterdir()}
     Manifest("make tiny", "unknown", "none", 0, {}, files, "Apache-2.0").write(artifact)
@@ -66,10 +77,10 @@ def backend() -> FakeBackend:
 
 @pytest.fixture
 def config_of(repository: Path) -> Callable[..., ModelConfig]:
-    def config(model: str, **parameters: str) -> ModelConfig:
+    def config(model: str, folder: Path = repository, **parameters: str) -> ModelConfig:
         return ModelConfig.from_triton(
             {
-                "model_repository": str(repository / model),
+                "model_repository": str(folder / model),
                 "model_version": "1",
                 "model_config": json.dumps(
                     {

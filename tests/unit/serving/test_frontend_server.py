@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
@@ -102,7 +103,9 @@ def test_streams_and_seeds_differ(ask: Ask) -> None:
             "temperature: 'nan' is not accepted; allowed: a number from 0 to 2",
         ),
         ("Hi.", {}, {"drafter": "heads"}, "drafter: 'heads' is not accepted; allowed: none"),
-        ("Hi.", {}, {"speed": 2}, "request parameter: 'speed' is not accepted; allowed: chunk_frames"),
+        ("Hi.", {}, {"verifier": "ratio"}, "verifier: 'ratio' is not accepted; allowed: match"),
+        ("Hi.", {}, {"tolerance": 99}, "tolerance: 99 is not accepted; allowed: a whole number from 1 to 16"),
+        ("Hi.", {}, {"speed": 2}, "request parameter: 'speed' is not accepted; allowed: bias"),
     ],
 )
 def test_bad_requests_are_refused(
@@ -113,6 +116,29 @@ def test_bad_requests_are_refused(
     assert len(request.sender.sent) == 1 and request.sender.is_final and error is not None
     assert error.code == TritonError.INVALID_ARG and str(error).startswith("INVALID_ARGUMENT: ")
     assert sentence in str(error)
+
+
+def test_a_server_with_drafts_says_which_values_it_takes(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], drafting_repository: Path
+) -> None:
+    server = FrontendServer(backend, config_of("frontend", drafting_repository))
+    told = []
+    for options in (
+        {"drafter": "heads", "nodes": 8, "pin_draft": True},
+        {"verifier": "groups", "similarity": 0.3},
+        {"drafter": "heads", "nodes": 9},
+        {"drafter": "mtp", "draft_length": 3},
+        {"verifier": "groups", "similarity": 0.7},
+    ):
+        request = Request({"TEXT": string("Hi.")}, json.dumps(options))
+        server.execute([request])
+        assert request.sender.ended.wait(10)
+        told.append(str(request.sender.error))
+    server.close()
+    assert told[:2] == ["None", "None"]
+    assert "nodes: 9 is not accepted; allowed: a whole number from 4 to 8 with drafter heads" in told[2]
+    assert "draft_length: 3 is not accepted; allowed: a whole number from 1 to 2 with drafter mtp" in told[3]
+    assert "similarity: 0.7 is not accepted; allowed: 0.5, 0.3" in told[4]
 
 
 def test_a_draining_server_refuses(ask: Ask) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -107,6 +108,71 @@ def test_what_cannot_be_spoken_ends_with_an_error(
 ) -> None:
     error = speak(talker_server, segment(prompt=prompt, **options)).sender.error
     assert error is not None and error.code == code
+
+
+DRAFTED: list[dict[str, object]] = [
+    {"drafter": "heads"},
+    {"drafter": "mtp", "pin_draft": True},
+    {"drafter": "draft_lm", "draft_length": 2},
+    {"verifier": "tolerance", "nodes": 4},
+    {"verifier": "groups", "similarity": 0.3, "pin_draft": True},
+]
+
+
+def test_drafts_are_served_by_request(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], drafting_repository: Path
+) -> None:
+    server = TalkerServer(backend, config_of("talker", drafting_repository, slots="4"))
+    prompt = np.ones((4, 32), np.float32)
+    plain, *drafted = (
+        [Listener(segment(stream, prompt=prompt, max_seconds=0.6, **options))]
+        for stream, options in enumerate([{}, *DRAFTED])
+    )
+    for (listener,) in (plain, *drafted):
+        server.execute([listener._request])
+    frames = [spoken(listener.wait()) for (listener,) in (plain, *drafted)]
+    assert frames[1:4] == [frames[0]] * 3
+    stats = [Stats.from_array(one[0]._request.sender.responses[-1].tensors["STATS"]) for one in drafted]
+    assert all(one.accepted <= one.drafted for one in stats) and stats[1].drafted > 0
+    server.close()
+    steps = {labels: metric.values for (name, labels), metric in backend.metrics.metrics.items()
+             if name == "talkahead_target_steps"}  # fmt: skip
+    pairs = {"none,match", "heads,match", "mtp,match", "draft_lm,match", "heads,tolerance", "draft_lm,groups"}
+    assert set(steps) == pairs and all(one[-1] > 0 for one in steps.values())
+
+
+def spoken(request: Request) -> list[int]:
+    codes = []
+    for response in request.sender.responses:
+        header = WindowHeader.from_array(response.tensors["WINDOW"])
+        codes += response.tensors["FRAMES"][0, header.context : header.context + header.new, 0].tolist()
+    return codes
+
+
+def test_a_server_without_drafts_refuses_them(talker_server: TalkerServer) -> None:
+    error = speak(talker_server, segment(drafter="heads")).sender.error
+    assert error is not None and "drafter: 'heads' is not accepted; allowed: none" in str(error)
+
+
+def test_a_default_that_has_no_weights_is_refused(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig]
+) -> None:
+    with pytest.raises(BadRequest, match=r"parameter drafter: 'mtp' .* allowed: none"):
+        TalkerServer(backend, config_of("talker", drafter="mtp"))
+
+
+def test_drafts_of_another_talker_are_refused(
+    backend: FakeBackend,
+    config_of: Callable[..., ModelConfig],
+    drafting_repository: Path,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "repository"
+    shutil.copytree(drafting_repository, folder)
+    path = folder / "talker" / "1" / "drafts" / "mtp" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "target": "0" * 64}))
+    with pytest.raises(ArtifactMismatch, match="rebuild it with: make tiny"):
+        TalkerServer(backend, config_of("talker", folder))
 
 
 def test_a_window_that_failed_ends_the_stream(talker_server: TalkerServer) -> None:

@@ -29,3 +29,26 @@ def test_the_talker_counts_its_streams() -> None:
     assert metrics[OPEN_STREAMS] == [4]
     assert metrics.metrics["talkahead_streams_ended", "cancelled"].values == [1, 2]
     assert metrics["talkahead_step_seconds"] == [0.002]
+
+
+def test_speculation_is_counted_by_drafter_and_verifier() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    telemetry.spoken("heads", "tolerance", drafted=70, accepted=9, committed=[0, 4, 3, 2, 0, 0, 0, 0, 0, 1])
+    telemetry.spoken("heads", "tolerance", drafted=7, accepted=0, committed=[0, 1])
+    telemetry.spoken("none", "match", drafted=0, accepted=0, committed=[0, 30])
+    telemetry.close()
+
+    def value(name: str, *labels: str) -> float:
+        return metrics.metrics[f"talkahead_{name}", ",".join(labels)].values[-1]
+
+    pair = ("heads", "tolerance")
+    assert [value(name, *pair) for name in ("target_steps", "drafted_tokens", "accepted_tokens")] == [
+        11,
+        77,
+        9,
+    ]
+    assert value("target_steps", "none", "match") == 30
+    buckets = [value("committed_per_step_bucket", *pair, edge) for edge in ("1", "2", "3", "8", "+Inf")]
+    assert buckets == [5, 8, 10, 10, 11]
+    assert value("committed_per_step_sum", *pair) == 26 and value("committed_per_step_count", *pair) == 11

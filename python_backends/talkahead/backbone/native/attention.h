@@ -1,0 +1,258 @@
+/* The cache of keys and values, and what rows read from it. */
+#pragma once
+
+#include "model.h"
+
+INLINE int64_t stretch_of(const struct model *model) {
+    return blocks_of(PANEL, model->num_positions) * PANEL * model->dim / model->packing;
+}
+
+/* Keys of one head of one slot; its values lie one stretch behind. */
+INLINE word *cached(const struct model *model, int64_t layer, int64_t slot, int64_t kv) {
+    return model->cache + ((layer * model->num_slots + slot) * model->kv_heads + kv) * 2 * stretch_of(model);
+}
+
+/* Where the first word of a position's key is; the others follow PANEL words apart. */
+INLINE int64_t key_at(const struct model *model, int64_t position) {
+    return position / PANEL * (model->dim / model->packing * PANEL) + position % PANEL;
+}
+
+/* Values [d / packing] in words, as one position of the words [d] that hold `packing` positions. */
+static void put_values(const struct model *model, const word *from, word *values, int64_t position) {
+    word *to = values + position / model->packing * model->dim;
+    if (model->packing == 1)
+        memcpy(to, from, (size_t)model->dim * sizeof *to);
+    else if (position % 2)
+        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffffu) | (word)((const half_word *)from)[i] << 16;
+    else
+        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffff0000u) | ((const half_word *)from)[i];
+}
+
+/* Words [d] of the values of `packing` positions from anywhere in the cache; position -1 is zero. */
+static void join_values(const struct model *model, const word *values, int64_t first, int64_t second, word *to) {
+    int64_t dim = model->dim;
+    const word *low = values + first / model->packing * dim, *high = values + second / 2 * dim;
+    if (model->packing == 1) {
+        memcpy(to, low, (size_t)dim * sizeof *to);
+        return;
+    }
+    int down = first % 2 ? 16 : 0, up = second % 2 ? 0 : 16;
+    word kept = second < 0 ? 0 : 0xffff0000u;
+    for (int64_t i = 0; i < dim; i += LANES) {
+        uvec left = *(const loose_uvec *)(low + i) >> down & 0xffffu, right = *(const loose_uvec *)(high + i) << up;
+        *(loose_uvec *)(to + i) = left | (right & kept);
+    }
+}
+
+static void move_values(const struct model *model, word *values, int64_t from, int64_t to) {
+    int64_t dim = model->dim, packing = model->packing;
+    word *target = values + to / packing * dim;
+    if (packing == 2 && to % 2)
+        join_values(model, values, to - 1, from, target);
+    else
+        join_values(model, values, from, -1, target);
+}
+
+static void put_key(const struct model *model, const word *key, word *keys, int64_t position) {
+    word *to = keys + key_at(model, position);
+    for (int64_t i = 0; i < model->dim / model->packing; i++) to[i * PANEL] = key[i];
+}
+
+/* Brings each slot's accepted nodes, which lie behind its length in tree order, next to each other.
+ *
+ * lengths, counts [slots]; paths [slots, steps]: nodes in rising order, valid up to counts.
+ */
+void talkahead_compact(const struct model *model, int64_t num_slots, const int64_t *slots, const int64_t *lengths,
+                       const int64_t *counts, const int64_t *paths, int64_t steps) {
+    int64_t words = model->dim / model->packing;
+    for (int64_t layer = 0; layer < model->num_layers; layer++)
+        for (int64_t head = 0; head < num_slots * model->kv_heads; head++) {
+            int64_t i = head / model->kv_heads;
+            word *keys = cached(model, layer, slots[i], head % model->kv_heads), *values = keys + stretch_of(model);
+            for (int64_t step = 0; step < counts[i]; step++) {
+                int64_t from = lengths[i] + paths[i * steps + step], to = lengths[i] + step;
+                if (from == to) continue;
+                for (int64_t w = 0; w < words; w++)
+                    keys[key_at(model, to) + w * PANEL] = keys[key_at(model, from) + w * PANEL];
+                move_values(model, values, from, to);
+            }
+        }
+}
+
+/* Attention */
+
+/* scores become their exponentials as words, zero from count up to extent; returns their sum. */
+static float exponentiate(int64_t packing, float *scores, int64_t count, int64_t extent) {
+    vec largest = spread(-3e38f), total = {0};
+    for (int64_t i = count; i < extent; i++) scores[i] = -INFINITY;
+    for (int64_t first = 0; first < count; first += LANES) largest = larger(load(scores + first), largest);
+    float lanes[LANES], best;
+    store(lanes, largest);
+    best = lanes[0];
+    for (int i = 1; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    for (int64_t first = 0; first < extent; first += LANES) {
+        vec shifted = load(scores + first) - best;
+        vec power = (vec)((ivec)exponential(shifted) & (shifted >= -87.0f));
+        total += power;
+        put(packing, (word *)scores, first, power);
+    }
+    return sum_lanes(total);
+}
+
+/* Queries of one slot and KV head that are answered together; each sees what its row sees. */
+struct block {
+    const word *keys, *queries; /* queries [count, d / packing] */
+    int64_t count, first;       /* query `first + i` belongs to row `(first + i) / group` */
+    int64_t group;
+    const struct row *rows;
+    const int32_t *parents;
+};
+
+INLINE const struct row *row_behind(const struct block *block, int64_t query) {
+    return block->rows + (block->first + query) / block->group;
+}
+
+/* Words of one query's scores. */
+INLINE int64_t scores_of(const struct model *model) { return blocks_of(PANEL, model->num_positions) * PANEL + LANES; }
+
+/* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
+static void score_keys(const struct model *model, const struct block *block, int64_t end, float *scores) {
+    int64_t steps = model->dim / model->packing, width = scores_of(model);
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE};
+    for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
+        task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
+        multiply((int)block->count, vectors_for(end - first), model->packing == 2 ? PAIRED : FLOAT32, &task);
+    }
+}
+
+/* out [count, d] = or += the sums of values [steps, d] times the words of scores. */
+static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
+                       const float *scores, float *out, enum mode mode) {
+    int64_t dim = model->dim;
+    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
+    task.next = values + stretch_of(model);
+    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
+        width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
+        multiply((int)count, (int)(width / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
+    }
+}
+
+/* Positions that a tree's row sees, from `first` on, in the order of a plain sequence; returns how many. */
+static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t first, int64_t *seen) {
+    int64_t end = row->past + row->depth + 1 - first, j = end;
+    for (int64_t node = row->node; node >= 0; node = parents[node]) seen[--j] = row->past + node;
+    while (j--) seen[j] = first + j;
+    return end;
+}
+
+/* A tree's rows: the past is mixed for all of them at once, then each goes on with its own ancestors. */
+static void attend_tree(const struct model *model, const struct block *block, struct workspace *space, float *totals,
+                        float *mixed) {
+    int64_t packing = model->packing, dim = model->dim, past = row_behind(block, 0)->past;
+    int64_t shared = past / packing; /* words of positions that all rows see */
+    const word *values = block->keys + stretch_of(model);
+    for (int64_t query = 0; query < block->count; query++) {
+        float *scores = space->scores + query * scores_of(model);
+        const struct row *row = row_behind(block, query);
+        int64_t count = list_seen(row, block->parents, past, space->seen);
+        for (int64_t j = 0; j < count; j++) scores[past + j] = scores[space->seen[j]];
+        totals[query] = exponentiate(packing, scores, past + count, blocks_of(LANES, past + count) * LANES);
+    }
+    mix_values(model, block->count, values, shared, space->scores, mixed, WRITE);
+    for (int64_t query = 0; query < block->count; query++) {
+        int64_t count = list_seen(row_behind(block, query), block->parents, shared * packing, space->seen);
+        for (int64_t j = 0; j < count; j += packing)
+            join_values(model, values, space->seen[j], j + 1 < count ? space->seen[j + 1] : -1,
+                        space->tail + j / packing * dim);
+        mix_values(model, 1, space->tail, blocks_of(packing, count),
+                   space->scores + query * scores_of(model) + shared, mixed + query * dim, CONTINUE);
+    }
+}
+
+/* Rows of a chain: what one of them does not see yet weighs nothing. */
+static void attend_chain(const struct model *model, const struct block *block, int64_t end, struct workspace *space,
+                         float *totals, float *mixed) {
+    int64_t extent = blocks_of(LANES, end) * LANES;
+    for (int64_t query = 0; query < block->count; query++) {
+        const struct row *row = row_behind(block, query);
+        totals[query] = exponentiate(model->packing, space->scores + query * scores_of(model),
+                                     row->past + row->node + 1, extent);
+    }
+    mix_values(model, block->count, block->keys + stretch_of(model), blocks_of(model->packing, end), space->scores,
+               mixed, WRITE);
+}
+
+/* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
+static void attend(const struct model *model, const struct block *block, int64_t head, struct workspace *space,
+                   word *out) {
+    int64_t dim = model->dim;
+    const struct row *last = row_behind(block, block->count - 1);
+    int64_t end = last->past + last->node + 1;
+    float totals[ROWS], *mixed = space->mixed;
+    score_keys(model, block, end, space->scores);
+    if (block->parents)
+        attend_tree(model, block, space, totals, mixed);
+    else
+        attend_chain(model, block, end, space, totals, mixed);
+    for (int64_t query = 0; query < block->count; query++) {
+        int64_t row = (block->first + query) / block->group, own = head + (block->first + query) % block->group;
+        word *to = out + (row * model->heads + own) * (dim / model->entering);
+        for (int64_t i = 0; i < dim; i += LANES)
+            put(model->entering, to, i, load(mixed + query * dim + i) * (1.0f / totals[query]));
+    }
+}
+
+/* All rows' attention, [rows, H d / packing]; queries [K, rows, G, d / packing]. */
+static void attend_rows(const struct model *model, int64_t layer, int64_t rows, struct workspace *space, word *out) {
+    int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
+    for (int64_t first = 0, end; first < rows; first = end) {
+        for (end = first + 1; end < rows && !space->rows[end - 1].is_last;) end++;
+        for (int64_t kv = 0; kv < model->kv_heads; kv++) {
+            const word *keys = cached(model, layer, space->rows[first].slot, kv);
+            for (int64_t query = first * group, size; query < end * group; query += size) {
+                size = next_rows(end * group - query);
+                struct block block = {keys, space->queries + (kv * rows * group + query) * words, size, query, group,
+                                      space->rows, space->rows[first].parents};
+                attend(model, &block, kv * group, space, out);
+            }
+        }
+    }
+}
+
+static void rotate(const float *from, float *to, const float *cosines, const float *sines, int64_t half, float scale) {
+    for (int64_t i = 0; i < half; i++) {
+        float left = from[i], right = from[half + i];
+        to[i] = (left * cosines[i] - right * sines[i]) * scale;
+        to[half + i] = (right * cosines[i] + left * sines[i]) * scale;
+    }
+}
+
+/* Rotates a row's queries of one KV head into words [G, d / packing], and its key on its way into the cache. */
+static void place(const struct model *model, const struct row *row, int64_t kv, const float *qkv, word *keys,
+                  word *queries, struct workspace *space) {
+    int64_t dim = model->dim, half = dim / 2, group = model->heads / model->kv_heads, packing = model->packing;
+    int64_t position = row->past + row->node;
+    const float *cosines = model->cosines + (row->past + row->depth) * half;
+    const float *sines = model->sines + (row->past + row->depth) * half;
+    float scale = (float)(1.0 / sqrt((double)dim)), *turned = space->turned;
+    for (int64_t head = 0; head < group; head++) {
+        rotate(qkv + (kv * group + head) * dim, turned, cosines, sines, half, scale);
+        narrow(packing, turned, dim, queries + head * (dim / packing));
+    }
+    rotate(qkv + (model->heads + kv) * dim, turned, cosines, sines, half, 1.0f);
+    narrow(packing, turned, dim, space->key);
+    put_key(model, space->key, keys, position);
+    narrow(packing, qkv + (model->heads + model->kv_heads + kv) * dim, dim, space->key);
+    put_values(model, space->key, keys + stretch_of(model), position);
+}
+
+/* Queries [K, rows, G, d / packing] and the cache from qkv [rows, (H + 2 K) d]; head by head, so that rows of one
+ * slot find its panel in the nearest cache. */
+static void place_rows(const struct model *model, int64_t layer, int64_t rows, struct workspace *space) {
+    int64_t width = (model->heads + 2 * model->kv_heads) * model->dim;
+    word *queries = space->queries;
+    for (int64_t kv = 0; kv < model->kv_heads; kv++)
+        for (int64_t r = 0; r < rows; r++, queries += model->heads / model->kv_heads * model->dim / model->packing)
+            place(model, space->rows + r, kv, space->qkv + r * width, cached(model, layer, space->rows[r].slot, kv),
+                  queries, space);
+}

@@ -1,0 +1,197 @@
+/* Matrices of weights, as panels, and their products with rows of activations. */
+#pragma once
+
+#include "panels.h"
+#include "tiles.h"
+
+#define PARTS 3 /* bfloat16 values whose sum is a float, exactly */
+
+/* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
+struct matrix {
+    const word *panels;
+    int64_t inputs, outputs, kind;
+    int64_t parts;          /* 0: no tiles. 1: tiles. PARTS: tiles, with floats that come in as so many bfloat16 each */
+    const float *scales;    /* of bytes: [outputs], in whole panels */
+    const int32_t *offsets; /* of bytes: 128 times the sum of each output's weights */
+};
+
+/* What enters products, narrowed, and what tiles add up. */
+struct stage {
+    word *narrowed;    /* [CHUNK + TILE_ROWS, PARTS, inputs / 2]: a tile may look beyond the last row */
+    float *row_scales; /* of bytes: [CHUNK] */
+    float *sums;       /* [CHUNK + TILE_ROWS, PARTS, PANEL] */
+    int64_t tile_rows; /* what tiles are shaped for; 0 before the first product of a call */
+};
+
+/* Values in a word of activations. */
+INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }
+
+/* x [count] as whole numbers from 1 to 255, where 128 is zero; returns what a step between them is worth. */
+static float narrow_to_bytes(const float *x, int64_t count, word *to) {
+    vec largest = {0};
+    for (int64_t i = 0; i < count; i += LANES) largest = larger(larger(load(x + i), -load(x + i)), largest);
+    float lanes[LANES], best = 1e-30f;
+    store(lanes, largest);
+    for (int i = 0; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    const float rounder = 12582912.0f + 128.0f; /* as in the exponential: whole numbers in the low bits */
+    for (int64_t i = 0; i < count; i += LANES) {
+        ivec whole = (ivec)(load(x + i) * (127.0f / best) + rounder) & 0xff;
+        *(loose_bytes *)((uint8_t *)to + i) = __builtin_convertvector(whole, loose_bytes);
+    }
+    return best / 127.0f;
+}
+
+/* x [count] as PARTS rows of bfloat16 that add up to it, in pairs. */
+static void split(const float *x, int64_t count, word *to) {
+    for (int64_t i = 0; i < count; i += LANES) {
+        vec rest = load(x + i);
+        for (int64_t part = 0; part < PARTS; part++) rest -= put_narrow(to + part * count / 2, i, rest);
+    }
+}
+
+/* x [rows, inputs] as the words that the matrix is multiplied with. */
+static const word *enter(const struct matrix *matrix, int64_t rows, const word *x, struct stage *stage) {
+    int64_t inputs = matrix->inputs;
+    if (matrix->kind != BYTES && matrix->parts != PARTS) return x;
+    for (int64_t row = 0; row < rows; row++) {
+        const float *from = (const float *)x + row * inputs;
+        if (matrix->kind == BYTES)
+            stage->row_scales[row] = narrow_to_bytes(from, inputs, stage->narrowed + row * inputs / 4);
+        else
+            split(from, inputs, stage->narrowed + row * PARTS * inputs / 2);
+    }
+    return stage->narrowed;
+}
+
+/* What a row's sums are in the end, at `lane` of a panel. */
+INLINE vec settled(const struct matrix *matrix, int64_t output, const float *sums, int64_t lane, float row_scale) {
+    if (matrix->kind == BYTES)
+        return scaled(load(sums + lane), matrix->offsets + output + lane, matrix->scales + output + lane, row_scale);
+    vec sum = load(sums + lane);
+    for (int64_t part = 1; part < matrix->parts; part++) sum += load(sums + part * PANEL + lane);
+    return sum;
+}
+
+/* Sums of tiles [rows, parts, PANEL] into the first `width` outputs of a panel. */
+static void settle(const struct matrix *matrix, int64_t output, int64_t width, int64_t rows, const struct stage *stage,
+                   float *out, enum mode mode) {
+    const float *sums = stage->sums;
+    for (int64_t row = 0; row < rows; row++, sums += matrix->parts * PANEL, out += matrix->outputs)
+        for (int64_t lane = 0; lane < width; lane += LANES) {
+            vec sum = settled(matrix, output, sums, lane, stage->row_scales[row]);
+            if (width - lane >= LANES)
+                store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
+            else
+                for (int64_t i = 0; i < width - lane; i++) out[lane + i] = mode == ADD ? out[lane + i] + sum[i] : sum[i];
+        }
+}
+
+/* Rows go through tiles in blocks of one size: what the last one has too much of is computed and dropped. */
+static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                             struct stage *stage) {
+    int64_t steps = matrix->inputs / packing_of(matrix->kind), lines = rows * matrix->parts;
+    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
+    const word *panel = matrix->panels;
+    if (size != stage->tile_rows) shape_tiles(stage->tile_rows = size);
+    for (int64_t first = 0; first < matrix->outputs; first += PANEL, panel += steps * PANEL) {
+        for (int64_t line = 0; line < lines; line += size) {
+            /* While a panel arrives, asking for another one makes it late. */
+            const word *next = line && line + size >= lines ? panel + steps * PANEL : 0;
+            multiply_tiles(matrix->kind, x + line * steps, steps, panel, next, stage->sums + line * PANEL);
+        }
+        settle(matrix, first, least(matrix->outputs - first, PANEL), rows, stage, out + first, mode);
+    }
+}
+
+/* One panel's first `width` outputs of some rows, where whole vectors would write too far. */
+static void multiply_edge(int rows, int64_t width, int kind, struct task task) {
+    float *out = task.out, sums[ROWS * PANEL];
+    int64_t out_stride = task.out_stride;
+    task.out = sums, task.out_stride = PANEL;
+    if (task.mode == ADD)
+        for (int64_t row = 0; row < rows; row++)
+            memcpy(sums + row * PANEL, out + row * out_stride, (size_t)width * sizeof *out);
+    multiply(rows, vectors_for(width), kind, &task);
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(out + row * out_stride, sums + row * PANEL, (size_t)width * sizeof *out);
+}
+
+static void product_in_panels(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                              const struct stage *stage) {
+    int64_t outputs = matrix->outputs, stride = stride_of(matrix->kind);
+    int64_t steps = matrix->inputs / packing_of(matrix->kind);
+    int kind = (int)matrix->kind;
+    struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode};
+    for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * stride) {
+        int64_t width = least(outputs - first, PANEL);
+        for (int64_t row = 0, size; row < rows; row += size) {
+            size = next_rows(rows - row);
+            task.x = x + row * steps, task.out = out + row * outputs + first;
+            if (kind == BYTES)
+                task.scales = matrix->scales + first, task.offsets = matrix->offsets + first,
+                task.row_scales = stage->row_scales + row;
+            /* One row waits for memory anyway, and is better served by the CPU's own guesses. */
+            task.next = rows > 1 ? task.panel + steps * stride : task.panel;
+            if (width == PANEL)
+                multiply((int)size, VECTORS, kind, &task);
+            else
+                multiply_edge((int)size, width, kind, task);
+        }
+    }
+}
+
+/* out [rows, outputs] = W x, or out += W x, for x [rows, inputs]: in words of pairs where W is that, else floats. */
+static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                    struct stage *stage) {
+    if (!rows) return;
+    x = enter(matrix, rows, x, stage);
+    if (matrix->parts)
+        product_in_tiles(matrix, rows, x, out, mode, stage);
+    else
+        product_in_panels(matrix, rows, x, out, mode, stage);
+}
+
+int64_t talkahead_packed_bytes(int64_t inputs, int64_t outputs, int64_t kind) {
+    return blocks_of(PANEL, outputs) * inputs / packing_of(kind) * stride_of(kind) * (int64_t)sizeof(word);
+}
+
+static uint32_t bits_of(const float *weights, int64_t inputs, int64_t outputs, int64_t output, int64_t input) {
+    uint32_t bits = 0;
+    if (output < outputs) memcpy(&bits, weights + output * inputs + input, sizeof bits);
+    return bits;
+}
+
+static uint32_t byte_of(const float *weights, int64_t inputs, int64_t outputs, int64_t output, int64_t input) {
+    return output < outputs ? (uint8_t)(int8_t)weights[output * inputs + input] : 0;
+}
+
+/* Weights [outputs, inputs], exact in the kind, into panels; bytes are given as whole floats. A word of bfloat16
+ * holds the same lane of two neighbouring vectors, or in pairs two neighbouring inputs; one of bytes four inputs. */
+void talkahead_pack(const float *weights, int64_t inputs, int64_t outputs, int64_t kind, word *to) {
+    int64_t packing = packing_of(kind);
+    for (int64_t first = 0; first < outputs; first += PANEL)
+        for (int64_t input = 0; input < inputs; input += packing)
+            for (int64_t v = 0; v < VECTORS; v += kind == BFLOAT16 ? 2 : 1)
+                for (int64_t lane = 0; lane < LANES; lane++) {
+                    int64_t output = first + v * LANES + lane;
+                    uint32_t bits = bits_of(weights, inputs, outputs, output, input);
+                    if (kind == BFLOAT16)
+                        bits = bits >> 16 | bits_of(weights, inputs, outputs, output + LANES, input);
+                    for (int i = 0; kind == BYTES && i < 4; i++)
+                        bits = (i ? bits : 0) | byte_of(weights, inputs, outputs, output, input + i) << 8 * i;
+                    if (kind == PAIRED)
+                        bits = bits >> 16 | bits_of(weights, inputs, outputs, output, input + 1);
+                    *to++ = bits;
+                }
+}
+
+/* 1 where the CPU multiplies pairs; 2 where it multiplies bytes as well; 3 where it has tiles for both. */
+int talkahead_abilities(void) {
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+    return may_use_tiles() ? 3 : 2;
+#elif defined(__AVX512BF16__)
+    return 1;
+#else
+    return 0;
+#endif
+}

@@ -1,0 +1,47 @@
+/* What decodes: a model's weights and cache, the rows of a call, and the room that they need. */
+#pragma once
+
+#include "matrices.h"
+
+#define CHUNK 48 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
+
+struct layer {
+    const float *attention_norm, *mlp_norm; /* [D] */
+    struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D */
+};
+
+/* The cache is words [layer, slot, K, 2, positions * d / packing]. Keys are panels of PANEL positions, within a
+ * panel [d / packing, PANEL]; values are [positions / packing, d]. Positions fill whole panels. */
+struct model {
+    int64_t num_layers, hidden, heads, kv_heads, dim, intermediate, num_slots, num_positions;
+    int64_t packing;  /* values in a word of queries and KV: 1, or 2 where they are bfloat16 */
+    int64_t entering; /* the same of what enters matrices; bytes are made of floats where they are needed */
+    double epsilon;
+    const struct layer *layers;
+    const float *final_norm; /* [D] */
+    struct matrix head;
+    const float *cosines, *sines; /* [positions, d / 2] */
+    word *cache;
+};
+
+/* The rows that enter one slot at once: a prompt, or the nodes of a tree. */
+struct bursts {
+    int64_t count;
+    const int64_t *slots, *pasts, *sizes; /* [count]: where, behind how many positions, how many rows */
+    const int32_t *parents;               /* of each row within its burst, -1 for the root; NULL for chains */
+    const int64_t *trees;                 /* [count]: where a burst's parents begin, -1 for a chain; NULL: all at 0 */
+};
+
+struct row {
+    int64_t slot, past, node, depth;
+    int is_last;            /* of its burst */
+    const int32_t *parents; /* of its burst's rows; NULL for a chain */
+};
+
+struct workspace {
+    float *x, *qkv, *gate_up, *scores, *mixed, *turned;
+    word *normed, *queries, *key, *tail;
+    int64_t *seen;
+    struct row *rows;
+    struct stage stage;
+};

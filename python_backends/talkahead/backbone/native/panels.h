@@ -1,0 +1,137 @@
+/* Products of rows with a panel of weights, keys or values: it lies so that a vector holds one input of neighbouring
+ * outputs, and is read once for several rows. Each output is one chain of sums in the order of the inputs. */
+#pragma once
+
+#include "vectors.h"
+
+#define ROWS 6 /* rows that share a load of weights */
+
+/* How weights lie: as bfloat16 to be widened, as float32, as bfloat16 in pairs of neighbouring inputs, or as bytes
+ * in fours of them. */
+enum kind { BFLOAT16, FLOAT32, PAIRED, BYTES };
+
+/* What becomes of a kernel's sums: they are written, are added to what is there, or go on from what is there. */
+enum mode { WRITE, ADD, CONTINUE };
+
+/* out [rows, vectors of LANES] from x [rows, steps] and a panel [steps, stride]; strides in words. */
+struct task {
+    const word *panel;
+    int64_t stride, steps;
+    const word *x;
+    int64_t x_stride;
+    float *out;
+    int64_t out_stride;
+    enum mode mode;
+    const float *scales, *row_scales; /* of bytes: [outputs], [rows] */
+    const int32_t *offsets;
+    const word *next; /* a panel of the same size that is wanted later: fetched meanwhile, into L2 */
+};
+
+INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) {
+    if (kind == BFLOAT16) {
+        for (int v = 0; v < vectors; v += 2) {
+            uvec both = *(const loose_uvec *)(from + v / 2 * LANES);
+            weights[v] = (vec)(both << 16);
+            weights[v + 1] = (vec)(both & 0xffff0000u);
+        }
+        return;
+    }
+    for (int v = 0; v < vectors; v++) weights[v] = load((const float *)from + v * LANES);
+}
+
+INLINE vec add_product(int kind, vec sum, word x, vec weights) {
+#if defined(__AVX512BF16__)
+    if (kind == PAIRED)
+        return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
+#endif
+#if defined(__AVX512VNNI__)
+    if (kind == BYTES) { /* gcc 12 copies the sums of its own intrinsic to and fro */
+        __m512i values = _mm512_set1_epi32((int)x);
+        __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(values), "v"(weights));
+        return sum;
+    }
+#endif
+    float value;
+    memcpy(&value, &x, sizeof value);
+    return sum + spread(value) * weights;
+}
+
+/* What sums of bytes, which are whole numbers, are worth. */
+INLINE vec scaled(vec sums, const int32_t *offsets, const float *scales, float row_scale) {
+    ivec whole = (ivec)sums - *(const loose_ivec *)offsets;
+    return __builtin_convertvector(whole, vec) * (load(scales) * row_scale);
+}
+
+/* The constants are known where this is inlined, so sums stay in registers. */
+INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *task) {
+    const word *panel = task->panel, *x = task->x;
+    int64_t stride = task->stride, steps = task->steps, x_stride = task->x_stride;
+    vec sums[ROWS][VECTORS] = {0};
+    if (task->mode == CONTINUE)
+#pragma GCC unroll 6
+        for (int row = 0; row < rows; row++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) sums[row][v] = load(task->out + row * task->out_stride + v * LANES);
+    for (int64_t step = 0; step < steps; step++) {
+        vec weights[VECTORS];
+        read_weights(kind, vectors, panel + step * stride, weights);
+        for (int v = 0; v < (kind == BFLOAT16 ? vectors / 2 : vectors); v++)
+            __builtin_prefetch(task->next + step * stride + v * LANES, 0, 2);
+#pragma GCC unroll 6
+        for (int row = 0; row < rows; row++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                sums[row][v] = add_product(kind, sums[row][v], x[row * x_stride + step], weights[v]);
+    }
+#pragma GCC unroll 6
+    for (int row = 0; row < rows; row++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            float *to = task->out + row * task->out_stride + v * LANES;
+            if (kind == BYTES)
+                sums[row][v] = scaled(sums[row][v], task->offsets + v * LANES, task->scales + v * LANES,
+                                      task->row_scales[row]);
+            store(to, task->mode == ADD ? load(to) + sums[row][v] : sums[row][v]);
+        }
+}
+
+INLINE void multiply_rows(int rows, int vectors, int kind, const struct task *task) {
+    switch (rows) {
+    case 1: multiply_tile(1, vectors, kind, task); break;
+    case 2: multiply_tile(2, vectors, kind, task); break;
+    case 3: multiply_tile(3, vectors, kind, task); break;
+    case 4: multiply_tile(4, vectors, kind, task); break;
+    case 5: multiply_tile(5, vectors, kind, task); break;
+    case 6: multiply_tile(6, vectors, kind, task); break;
+    }
+}
+
+INLINE void multiply_kind(int rows, int vectors, int kind, const struct task *task) {
+    switch (vectors) {
+    case 1: multiply_rows(rows, 1, kind, task); break;
+    case 2: multiply_rows(rows, 2, kind, task); break;
+#if VECTORS == 4
+    case 4: multiply_rows(rows, 4, kind, task); break;
+#endif
+    }
+}
+
+static __attribute__((noinline)) void multiply(int rows, int vectors, int kind, const struct task *task) {
+    if (kind == PAIRED)
+        multiply_kind(rows, vectors, PAIRED, task);
+    else if (kind == FLOAT32)
+        multiply_kind(rows, vectors, FLOAT32, task);
+    else if (kind == BYTES)
+        multiply_rows(rows, VECTORS, BYTES, task);
+    else
+        multiply_rows(rows, VECTORS, BFLOAT16, task);
+}
+
+/* Vectors that a kernel computes at once for the first `count` outputs of a panel, all of it if need be. */
+INLINE int vectors_for(int64_t count) { return count > 2 * LANES ? VECTORS : count > LANES ? 2 : 1; }
+
+/* Words between one step of a panel and the next. */
+INLINE int64_t stride_of(int64_t kind) { return kind == BFLOAT16 ? PANEL / 2 : PANEL; }
+
+/* Rows that go next, of those left: blocks of about one size, as few as can be. */
+INLINE int64_t next_rows(int64_t left) { return blocks_of(blocks_of(ROWS, left), left); }

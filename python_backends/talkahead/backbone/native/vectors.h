@@ -1,0 +1,94 @@
+/* Vectors of floats: gcc's, lowered to what the CPU has. Activations and KV are words of 32 bits: a float, or, where
+ * a model is packed in pairs, two neighbouring bfloat16 values. */
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX512BF16__) || defined(__AVX512VNNI__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define LANES 16
+#define VECTORS 4 /* across a panel: with ROWS rows of sums they fill the vector registers */
+#else
+#define LANES 8
+#define VECTORS 2
+#endif
+#define PANEL (VECTORS * LANES) /* outputs that are computed together */
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
+typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t loose_uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint8_t loose_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef uint32_t __attribute__((may_alias)) word;
+typedef uint16_t __attribute__((may_alias)) half_word;
+
+INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t blocks_of(int64_t size, int64_t count) { return (count + size - 1) / size; }
+
+INLINE vec load(const float *from) { return *(const loose_vec *)from; }
+INLINE void store(float *to, vec value) { *(loose_vec *)to = value; }
+INLINE vec spread(float value) { return value - (vec){0}; }
+
+INLINE vec larger(vec a, vec b) {
+    ivec first = a > b;
+    return (vec)((first & (ivec)a) | (~first & (ivec)b));
+}
+
+INLINE float sum_lanes(vec value) {
+    float lanes[LANES];
+    store(lanes, value);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int lane = 0; lane < width; lane++) lanes[lane] += lanes[lane + width];
+    return lanes[0];
+}
+
+/* e^x, relative error below 2e-7; x is held within [-87, 88], where the result is finite and not denormal. */
+INLINE vec exponential(vec x) {
+    const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
+    x = larger(x, spread(-87.0f));
+    x = -larger(-x, spread(-88.0f));
+    vec shifted = x * 1.44269504f + rounder;
+    vec whole = shifted - rounder;
+    vec r = x - whole * 0.693145752f; /* ln 2 in two parts: the first product is exact */
+    r = r - whole * 1.42860677e-6f;
+    /* (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2, minimax in the relative error of e^r (3e-9). */
+    vec series = r * 1.38144668e-3f + 8.36878041e-3f;
+    series = series * r + 4.16683942e-2f;
+    series = series * r + 1.66665201e-1f;
+    series = series * r + 4.99999934e-1f;
+    vec power = series * (r * r) + (r + 1.0f);
+    return (vec)((ivec)power + ((ivec)shifted << 23));
+}
+
+/* Writes a vector as bfloat16, to index `at` of words of two; returns what was kept of it. */
+INLINE vec put_narrow(word *to, int64_t at, vec value) {
+#if defined(__AVX512BF16__)
+    __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)value);
+    _mm256_storeu_si256((void *)((half_word *)to + at), narrow);
+    return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+#else
+    (void)to, (void)at;
+    return value; /* nothing is packed in pairs here */
+#endif
+}
+
+/* Writes a vector of values at index `at` of words that hold `packing` values each. */
+INLINE void put(int64_t packing, word *to, int64_t at, vec value) {
+    if (packing == 2)
+        put_narrow(to, at, value);
+    else
+        store((float *)to + at, value);
+}
+
+/* from [count] as words. */
+INLINE void narrow(int64_t packing, const float *from, int64_t count, word *to) {
+    for (int64_t i = 0; i < count; i += LANES) put(packing, to, i, load(from + i));
+}

@@ -1,0 +1,193 @@
+/* A drafted chain for all rows in one call: what is missing is fed, a token is drawn, fed, and so on.
+ *
+ * The meaning is that of draft_lm_drafter.py and mtp_drafter.py. A draft model is one decoder that is fed tokens, its
+ * own draws among them; modules are a decoder each, fed the states of the one before and what their tokens tell them.
+ * Decoders and draws are those of decoder.c and sampler.c, called through their addresses.
+ *
+ * Shapes: S running rows, from slot `first` on; L drafted tokens; T positions of a slot's tables; W positions fed to a
+ * slot at once, at most; D hidden size; V vocabulary.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* As decoder.c has it. */
+struct bursts {
+    int64_t count;
+    const int64_t *slots, *pasts, *sizes;
+    const int32_t *parents;
+};
+
+/* As sampler.c has it, [S] each. */
+struct settings {
+    const double *sharpness;
+    const uint8_t *is_sampled;
+    const int64_t *top_k;
+    const double *top_p;
+};
+
+typedef int decode_function(const void *model, char *memory, const float *x, const struct bursts *bursts, int only_last,
+                            float *hidden, float *logits);
+typedef void draw_function(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
+                           const struct settings *settings, const uint64_t *keys, const int64_t *positions,
+                           int64_t purpose, int64_t num_purposes, float *weights, int64_t *tokens, double *log_norms);
+typedef void probabilities_function(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
+                                    const struct settings *settings, float *weights, float *probabilities);
+
+struct decoder {
+    const void *model;
+    char *workspace;
+    int64_t *lengths; /* [slots] */
+};
+
+/* What a module is fed, [D]: its projector's product with the normed state, and what the token tells. */
+struct module {
+    const float *norm, *projector; /* [D]; [D in, D out] */
+    const float *told;             /* [V, D], or [D] for all tokens */
+    float *states;                 /* [slots, T, D], of the module before */
+};
+
+struct drafter {
+    int64_t length, slots, table, most_fed, hidden, vocabulary;
+    int64_t num_kept;                       /* drafted tokens that are remembered */
+    int64_t sees_tokens;                    /* of modules */
+    double epsilon;                         /* of their norms */
+    const struct decoder *decoders;         /* [L] with modules, else one */
+    const struct module *modules;           /* [L]; null: tokens are fed */
+    const float *embeddings;                /* [V, D], without modules */
+    const int64_t *num_prompt;              /* [slots], positions before the first token; null: none */
+    int64_t *said, *kept;                   /* [slots, T], [slots, num_kept] */
+    float *x, *states, *logits, *weights;   /* room: [S W, D] twice, [S W, V], what draws need */
+    decode_function *decode;
+    draw_function *draw;
+    probabilities_function *probabilities;
+    int64_t purpose, num_purposes;
+};
+
+/* One step's rows, [S] each. */
+struct rows {
+    int64_t first, count, length; /* length: L tokens to draft, at most the drafter's */
+    const int64_t *roots, *positions;
+    const float *hidden; /* [S, D] */
+    const uint64_t *keys;
+    struct settings settings;
+    int64_t *tokens; /* [S, L + 1], the roots first */
+    float *probs;    /* [S, L + 1, V], the roots' zero; or null */
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int64_t *said_at(const struct drafter *drafter, int64_t slot, int64_t place) {
+    return drafter->said + slot * drafter->table + least(place, drafter->table - 1);
+}
+
+static float *state_at(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t place) {
+    return drafter->modules[depth].states + (slot * drafter->table + least(place, drafter->table - 1)) * drafter->hidden;
+}
+
+static int64_t prompt_of(const struct drafter *drafter, int64_t slot) {
+    return drafter->num_prompt ? drafter->num_prompt[slot] : 0;
+}
+
+/* What a module is fed, [D], for a state and a token. */
+static void join(const struct drafter *drafter, const struct module *module, const float *state, int64_t token,
+                 float *restrict to) {
+    int64_t hidden = drafter->hidden;
+    double squares = 0;
+    for (int64_t i = 0; i < hidden; i++) squares += (double)state[i] * state[i];
+    float scale = (float)(1 / sqrt(squares / (double)hidden + drafter->epsilon));
+    memcpy(to, module->told + (drafter->sees_tokens ? token * hidden : 0), (size_t)hidden * sizeof *to);
+    for (int64_t i = 0; i < hidden; i++) {
+        float value = state[i] * scale * module->norm[i];
+        const float *weights = module->projector + i * hidden;
+        for (int64_t o = 0; o < hidden; o++) to[o] += value * weights[o];
+    }
+}
+
+/* The first layer's input [D] at a slot's place. */
+static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t place, float *to) {
+    if (drafter->modules) {
+        int64_t token = *said_at(drafter, slot, place + depth);
+        join(drafter, drafter->modules + depth, state_at(drafter, depth, slot, place), token, to);
+    } else {
+        int64_t token = *said_at(drafter, slot, place - prompt_of(drafter, slot));
+        memcpy(to, drafter->embeddings + token * drafter->hidden, (size_t)drafter->hidden * sizeof *to);
+    }
+}
+
+/* Feeds each row up to W of the positions that it lacks before ends [S]; returns -1 if they do not fit, 1 if some are
+ * still missing, else 0. logits [S, V] are those behind each row's last position, where any was fed. */
+static int feed_once(const struct drafter *drafter, const struct decoder *decoder, int64_t depth,
+                     const struct rows *rows, const int64_t *ends) {
+    int64_t slots[rows->count], pasts[rows->count], sizes[rows->count], lines[rows->count], fed = 0;
+    int64_t hidden = drafter->hidden, vocabulary = drafter->vocabulary;
+    struct bursts bursts = {0, slots, pasts, sizes, 0};
+    int needs_states = drafter->modules && depth + 1 < drafter->length, is_behind = 0;
+    for (int64_t s = 0; s < rows->count; s++) {
+        int64_t slot = rows->first + s, length = decoder->lengths[slot], left = ends[s] - length;
+        if (left <= 0) continue;
+        is_behind |= left > drafter->most_fed;
+        lines[bursts.count] = s, slots[bursts.count] = slot, pasts[bursts.count] = length;
+        sizes[bursts.count++] = left = least(left, drafter->most_fed);
+        for (int64_t i = 0; i < left; i++, fed++) enter(drafter, depth, slot, length + i, drafter->x + fed * hidden);
+    }
+    /* Room for the logits of all rows that are fed, behind those of the rows as they are told. */
+    float *logits = drafter->logits + rows->count * vocabulary;
+    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, !needs_states, drafter->states, logits))
+        return -1;
+    const float *state = drafter->states;
+    for (int64_t burst = 0; burst < bursts.count; burst++) {
+        int64_t size = sizes[burst], last = needs_states ? size : 1;
+        for (int64_t i = 0; needs_states && i < size; i++, state += hidden)
+            memcpy(state_at(drafter, depth + 1, slots[burst], pasts[burst] + i), state, (size_t)hidden * sizeof *state);
+        memcpy(drafter->logits + lines[burst] * vocabulary, logits + (last - 1) * vocabulary,
+               (size_t)vocabulary * sizeof *logits);
+        logits += last * vocabulary;
+        decoder->lengths[slots[burst]] += size;
+    }
+    return is_behind;
+}
+
+/* Draws each row's token behind the one at `depth`. */
+static void draw(const struct drafter *drafter, int64_t depth, const struct rows *rows) {
+    int64_t vocabulary = drafter->vocabulary, nodes = rows->length + 1;
+    for (int64_t s = 0; s < rows->count; s++) {
+        const struct settings *all = &rows->settings;
+        struct settings own = {all->sharpness + s, all->is_sampled + s, all->top_k + s, all->top_p + s};
+        const float *logits = drafter->logits + s * vocabulary;
+        int64_t slot = rows->first + s, position = rows->positions[s] + depth + 1;
+        int64_t *token = rows->tokens + s * nodes + depth + 1;
+        drafter->draw(1, 1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
+                      drafter->num_purposes, drafter->weights, token, 0);
+        if (rows->probs)
+            drafter->probabilities(1, 1, vocabulary, logits, &own, drafter->weights,
+                                   rows->probs + (s * nodes + depth + 1) * vocabulary);
+        if (depth < drafter->num_kept) drafter->kept[slot * drafter->num_kept + depth] = *token;
+        *said_at(drafter, slot, position) = *token;
+    }
+}
+
+/* The chain of each row; returns -1 if positions do not fit their slots. */
+int talkahead_draft(const struct drafter *drafter, const struct rows *rows) {
+    int64_t ends[rows->count];
+    for (int64_t s = 0; s < rows->count; s++) {
+        int64_t slot = rows->first + s, position = rows->positions[s];
+        rows->tokens[s * (rows->length + 1)] = *said_at(drafter, slot, position) = rows->roots[s];
+        ends[s] = prompt_of(drafter, slot) + position + 1;
+        if (rows->probs)
+            memset(rows->probs + s * (rows->length + 1) * drafter->vocabulary, 0,
+                   (size_t)drafter->vocabulary * sizeof(float));
+        if (drafter->modules)
+            memcpy(state_at(drafter, 0, slot, position), rows->hidden + s * drafter->hidden,
+                   (size_t)drafter->hidden * sizeof(float));
+    }
+    for (int64_t depth = 0; depth < rows->length; depth++) {
+        const struct decoder *decoder = drafter->decoders + (drafter->modules ? depth : 0);
+        int is_behind;
+        while ((is_behind = feed_once(drafter, decoder, depth, rows, ends)) > 0) continue;
+        if (is_behind < 0) return -1;
+        draw(drafter, depth, rows);
+        for (int64_t s = 0; !drafter->modules && s < rows->count; s++) ends[s]++;
+    }
+    return 0;
+}

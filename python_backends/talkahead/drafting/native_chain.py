@@ -1,0 +1,199 @@
+"""A whole chain of drafted tokens in one C call (`native/chain.c`), where decoders and draws are native.
+
+It means what the drafters do with tensors, and works on their own tables.
+
+Shapes: R slots, S running rows, K kept tokens, T positions of a slot's tables, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.drafting.draft_decoder import DraftDecoder
+from talkahead.native_library import load_library
+from talkahead.speculation.contracts import Context
+from talkahead.speculation.draws import Purpose
+from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
+from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
+
+SOURCE = Path(__file__).parent / "native" / "chain.c"
+
+
+@dataclass(frozen=True)
+class NativeModule:
+    """What a module is fed.
+
+    Args:
+        norm: [D].
+        projector: [D, D], of the normed states.
+        told: [V, D] by token, or [D].
+        states: [R, T, D], of the module before.
+    """
+
+    norm: Tensor
+    projector: Tensor
+    told: Tensor
+    states: Tensor
+
+
+@dataclass(frozen=True)
+class ChainTables:
+    """State by slot, which C reads and writes in place.
+
+    Args:
+        said: int64 [R, T].
+        kept: int64 [R, K], the first K drafted tokens of the last proposal.
+        num_prompt: int64 [R], positions before the first token, or None where there are none.
+    """
+
+    said: Tensor
+    kept: Tensor
+    num_prompt: Tensor | None = None
+
+
+class _Decoder(Structure):
+    _fields_ = tuple((name, c_void_p) for name in ("model", "workspace", "lengths"))
+
+
+class _Module(Structure):
+    _fields_ = tuple((name, c_void_p) for name in ("norm", "projector", "told", "states"))
+
+
+class _Drafter(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("length", "slots", "table", "most_fed", "hidden", "vocabulary")),
+        *((name, c_int64) for name in ("num_kept", "sees_tokens")),
+        ("epsilon", c_double),
+        ("decoders", POINTER(_Decoder)),
+        ("modules", POINTER(_Module)),
+        *((name, c_void_p) for name in ("embeddings", "num_prompt", "said", "kept")),
+        *((name, c_void_p) for name in ("x", "states", "logits", "weights")),
+        *((name, c_void_p) for name in ("decode", "draw", "probabilities")),
+        *((name, c_int64) for name in ("purpose", "num_purposes")),
+    )
+
+
+class _Rows(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("first", "count", "length")),
+        *((name, c_void_p) for name in ("roots", "positions", "hidden", "keys")),
+        ("settings", SettingsColumns),
+        *((name, c_void_p) for name in ("tokens", "probs")),
+    )
+
+
+class NativeChain:
+    """Proposes the chains of one drafter.
+
+    Args:
+        decoders: one that is fed tokens, or one of each module.
+        length: of a draft at most.
+        tables: of the drafter.
+        embeddings: [V, D], of what is fed to a single decoder.
+        modules: one for each decoder.
+        tells_probs: see `DraftChain`.
+    """
+
+    def __init__(
+        self,
+        decoders: Sequence[NativeDecoder],
+        length: int,
+        tables: ChainTables,
+        *,
+        embeddings: Tensor | None = None,
+        modules: Sequence[NativeModule] = (),
+        tells_probs: bool,
+    ) -> None:
+        first = decoders[0]
+        self._length, self._vocabulary = length, first.vocab_size
+        self._tells_probs = tells_probs
+        self._library = _library()
+        self._held: list[object] = [decoders]  # what C points at
+        fed = first.num_slots * first.max_nodes
+        sampler = native_sampler()
+        assert sampler is not None, "it compiles where decoders do"
+        self._drafter = _Drafter(
+            length=length,
+            slots=first.num_slots,
+            table=tables.said.shape[1],
+            most_fed=first.max_nodes,
+            hidden=first.hidden_size,
+            vocabulary=first.vocab_size,
+            num_kept=tables.kept.shape[1],
+            sees_tokens=bool(modules) and modules[0].told.dim() == 2,
+            epsilon=first.config.rms_norm_eps,
+            decoders=self._array(_Decoder, [one.addresses for one in decoders]),
+            modules=self._array(
+                _Module,
+                [tuple(map(self._at, (one.norm, one.projector, one.told, one.states))) for one in modules],
+            ),
+            embeddings=self._at(embeddings),
+            num_prompt=self._at(tables.num_prompt),
+            said=self._at(tables.said),
+            kept=self._at(tables.kept),
+            x=self._at(torch.empty(fed, first.hidden_size)),
+            states=self._at(torch.empty(fed, first.hidden_size)),
+            logits=self._at(torch.empty(first.num_slots + fed, first.vocab_size)),
+            weights=self._at(sampler.workspace(first.vocab_size)),
+            decode=first.decode_address,
+            draw=sampler.draw_address,
+            probabilities=sampler.probabilities_address,
+            purpose=Purpose.TOKEN,
+            num_purposes=len(Purpose),
+        )
+
+    def _at(self, tensor: Tensor | None) -> int | None:
+        """The address of a contiguous tensor, which lives as long as this."""
+        if tensor is None:
+            return None
+        assert tensor.is_contiguous(), "C reads it as it lies"
+        self._held.append(tensor)
+        return tensor.data_ptr()
+
+    def _array(self, kind: type[Structure], entries: Sequence[Sequence[int | None]]) -> object:
+        return (kind * len(entries))(*(kind(*entry) for entry in entries)) if entries else None
+
+    def propose(self, context: Context) -> TokenTree:
+        """Raises IndexError where a draft does not fit its slot."""
+        count, length = len(context.positions), context.wish.length(self._length)
+        tells_probs = self._tells_probs and context.wish.tells_probs
+        tokens = torch.empty((count, length + 1), dtype=torch.int64)
+        probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
+        held = [
+            tensor.contiguous()
+            for tensor in (
+                *(context.roots, context.positions, context.hidden.to(torch.float32), context.keys),
+                *context.settings.columns,
+            )
+        ]
+        addresses = [tensor.data_ptr() for tensor in held]
+        rows = _Rows(
+            *(context.rows.start, count, length, *addresses[:4], SettingsColumns(*addresses[4:])),
+            *(tokens.data_ptr(), None if probs is None else probs.data_ptr()),
+        )
+        if self._library.talkahead_draft(byref(self._drafter), byref(rows)):
+            raise IndexError("a draft does not fit its slot")
+        return TokenTree(tokens[..., None], TreeShape(tuple(range(ROOT_PARENT, length))), probs)
+
+
+def native_decoders(decoders: Sequence[DraftDecoder]) -> list[NativeDecoder]:
+    """All of them, or none if one is not native."""
+    found = [one for one in decoders if isinstance(one, NativeDecoder)]
+    return found if len(found) == len(decoders) and native_sampler() is not None else []
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    library = load_library(SOURCE)
+    library.talkahead_draft.argtypes = [POINTER(_Drafter), POINTER(_Rows)]
+    library.talkahead_draft.restype = c_int
+    return library

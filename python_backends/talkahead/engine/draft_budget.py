@@ -1,0 +1,134 @@
+"""How many nodes a stream's tree is worth, by what steps cost and what they commit.
+
+Many when few streams run; none when the pool is so full that they cost more than they bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of rows up to which a row is held to cost the same."""
+_ENOUGH = 8
+"""Observations without which an estimate decides nothing."""
+_COST_MEMORY, _GAIN_MEMORY = 32, 512
+"""Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes more."""
+_OUTLIER = 4.0
+"""A step that takes so many times longer than usual was interrupted: it counts as this much longer."""
+
+
+@dataclass
+class _Mean:
+    """A running mean that is exact at first and forgets later."""
+
+    memory: int
+    value: float = 0.0
+    count: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        return self.count >= _ENOUGH
+
+    def see(self, value: float, times: int = 1) -> None:
+        self.count = min(self.count + times, self.memory)
+        self.value += (value - self.value) * min(times / self.count, 1.0)
+
+
+class DraftBudget:
+    """Chooses among the sizes that a drafter offers the one that commits the most tokens per second.
+
+    It climbs: from plain decoding to a size nearby, and on while that pays. Sizes near the chosen one are
+    tried now and then, so that both sides of the comparison stay fresh.
+
+    Args:
+        sizes: nodes of a tree, root included, ascending; the first is 1, plain decoding.
+        margin: a neighbour must be better by this share, so that noise moves nothing.
+        every: steps between two trials of a known neighbour; an unknown one is tried sixteen times as often.
+    """
+
+    def __init__(self, sizes: Sequence[int], *, margin: float = 0.05, every: int = 64) -> None:
+        assert sizes[0] == 1 and list(sizes) == sorted(set(sizes))
+        self._sizes = tuple(sizes)
+        self._margin = margin
+        self._every = every
+        self._costs: dict[tuple[int, int], _Mean] = {}
+        self._gains = {size: _Mean(_GAIN_MEMORY) for size in self._sizes}
+        self._gains[1] = _Mean(_GAIN_MEMORY, 1.0, _ENOUGH)
+        self._others = _Mean(_COST_MEMORY)
+        self._chosen: dict[int, int] = {}
+        """By bucket of rows, the place of the chosen size."""
+        self._steps = 0
+
+    def choose(self, rows: int, most: int | None = None) -> int:
+        """The size for a step of so many rows, at most `most`; now and then one that is being tried."""
+        bucket = _bucket(rows)
+        place = self._settle(bucket)
+        self._steps += 1
+        trial = self._trial(bucket, place)
+        chosen = self._sizes[place if trial is None else trial]
+        if most is None or chosen <= most:
+            return chosen
+        return max((size for size in self._sizes if size <= most), default=1)
+
+    def see(self, rows: int, size: int, seconds: float) -> None:
+        """What a step of so many rows cost, drafting and all, in which ours had trees of this size."""
+        cost, own = self._costs.setdefault((_bucket(rows), size), _Mean(_COST_MEMORY)), seconds / rows
+        cost.see(min(own, _OUTLIER * cost.value) if cost.is_known else own)
+
+    def heed(self, size: int, committed: float, rows: int, others: float = 0.0) -> None:
+        """Tokens that each of our rows committed in a step with trees of this size, on average.
+
+        Args:
+            others: what rows of other methods committed in it, per row of ours: slower steps are theirs too.
+        """
+        self._others.see(others)
+        if size > 1:
+            self._gains[size].see(committed, rows)
+
+    def _settle(self, bucket: int) -> int:
+        place = self._chosen.get(bucket)
+        if place is None:
+            nearest = min(self._chosen, key=lambda other: abs(other - bucket), default=None)
+            place = 0 if nearest is None else self._chosen[nearest]
+        own = self._rate(bucket, place)
+        if own is not None:
+            rates = {other: self._rate(bucket, other) for other in self._neighbours(place)}
+            better = {
+                other: rate for other, rate in rates.items() if rate and rate > own * (1 + self._margin)
+            }
+            place = max(better, key=lambda other: better[other], default=place)
+        self._chosen[bucket] = place
+        return place
+
+    def _trial(self, bucket: int, place: int) -> int | None:
+        """The place of a size to try in this step."""
+        if self._rate(bucket, place) is None:
+            return None
+        neighbours = self._neighbours(place)
+        unknown = [other for other in neighbours if self._rate(bucket, other) is None]
+        if unknown:
+            return unknown[0] if self._steps % (self._every // 16) == 0 else None
+        turn, rest = divmod(self._steps, self._every)
+        return neighbours[turn % len(neighbours)] if rest == 0 else None
+
+    def _neighbours(self, place: int) -> list[int]:
+        near = (
+            place + 1,
+            place - 1,
+            place + 2,
+            place - 2,
+        )  # two away: a draft may pay only from two tokens on
+        return [other for other in near if 0 <= other < len(self._sizes)]
+
+    def _rate(self, bucket: int, place: int) -> float | None:
+        """Tokens of all rows per second, up to a factor, or None while too little is known."""
+        size = self._sizes[place]
+        cost, gain = self._costs.get((bucket, size)), self._gains[size]
+        if cost is None or not cost.is_known or not gain.is_known:
+            return None
+        return (gain.value + self._others.value) / cost.value
+
+
+def _bucket(rows: int) -> int:
+    return next((edge for edge in _BUCKETS if rows <= edge), rows)

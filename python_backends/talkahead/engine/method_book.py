@@ -1,0 +1,57 @@
+"""From what a request chose to the drafter and the verifier that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from talkahead.config import RequestOptions
+from talkahead.engine.draft_budget import DraftBudget
+from talkahead.engine.method import Method
+from talkahead.speculation.contracts import Drafter, Verifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.pairs import Offer, Pair, Selection, select
+from talkahead.speculation.registry import VERIFIERS, TargetTokens
+from talkahead.speculation.verifier_options import VerifierOptions
+
+_KEPT = 64
+"""Methods that are remembered: options are numbers that clients make up, so there is no end of them."""
+
+
+class MethodBook:
+    """Gives requests that chose the same the same `Method`, so that their rows go together.
+
+    Args:
+        drafters: by name, each one object for all slots.
+    """
+
+    def __init__(self, offer: Offer, drafters: Mapping[str, Drafter], target: TargetTokens) -> None:
+        self._offer = offer
+        self._drafters = {"none": NullDrafter(), **drafters}
+        self._target = target
+        assert set(self._drafters) == set(offer.names)
+        self._method = lru_cache(_KEPT)(self._make)
+        self._verifier = lru_cache(_KEPT)(self._make_verifier)
+        self._budget = lru_cache(_KEPT)(self._make_budget)
+
+    def of(self, options: RequestOptions) -> Method:
+        """Raises BadRequest for what this server does not do."""
+        return self._method(select(options, self._offer))
+
+    def _make(self, chosen: Selection) -> Method:
+        pair = chosen.pair
+        return Method(
+            self._drafters[pair.drafter],
+            self._verifier(pair.verifier, chosen.verifier),
+            pair,
+            chosen.nodes,
+            VERIFIERS[pair.verifier].reads_probs,
+            None if chosen.is_pinned else self._budget(pair, chosen.verifier),
+        )
+
+    def _make_verifier(self, name: str, options: VerifierOptions) -> Verifier:
+        return VERIFIERS[name].build(options, self._target)
+
+    def _make_budget(self, pair: Pair, options: VerifierOptions) -> DraftBudget:
+        """One for all requests of a pair, however many nodes each allows."""
+        return DraftBudget((1, *self._offer.drafters[pair.drafter].nodes))

@@ -1,0 +1,145 @@
+"""Chains that are drafted in one C call are those of the tensor code, step for step, in a busy pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from talkahead.backbone.llama import Llama
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
+from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
+from talkahead.drafting.mtp_drafter import MtpDrafter
+from talkahead.drafting.mtp_modules import MtpModule
+from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.native_library import NativeUnavailable
+from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.token_tree import TokenTree
+from tiny_talker import (
+    LENGTH,
+    MAX_NODES,
+    POSITIONS,
+    SLOTS,
+    Pool,
+    SometimesDrafter,
+    make_cut,
+    make_llama,
+    make_modules,
+    utterances_of,
+)
+from torch import Tensor
+
+
+def _compiles() -> bool:
+    try:
+        return can_multiply(torch.float32)
+    except NativeUnavailable:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not _compiles(), reason="nothing can be compiled here")
+
+NEAR = 1e-5
+"""Largest difference of two probabilities; modules project their inputs in another order."""
+KINDS = ("draft_lm", "mtp", "mtp without tokens")
+
+
+def narrow(llama: Llama) -> Llama:
+    """Its weights as bfloat16 holds them, in float32."""
+    copy = Llama(llama.config)
+    copy.load_state_dict({name: value.bfloat16().float() for name, value in llama.state_dict().items()})
+    return copy.requires_grad_(False)
+
+
+def make_decoder(llama: Llama, nodes: int = MAX_NODES, module: MtpModule | None = None) -> NativeDecoder:
+    own = llama if module is None else module.decoder
+    return NativeDecoder(
+        own.config,
+        {**llama.state_dict(), **own.state_dict()},
+        num_slots=SLOTS,
+        max_positions=POSITIONS + LENGTH,
+        max_nodes=nodes,
+    )
+
+
+def make_drafter(kind: str, llama: Llama, tells_probs: bool) -> DraftLmDrafter | MtpDrafter:
+    if kind == "draft_lm":
+        cut = narrow(make_cut(llama))
+        embeddings = cut.model.embed_tokens.weight
+        return DraftLmDrafter(make_decoder(cut), embeddings, LENGTH, tells_probs=tells_probs)
+    modules, target = make_modules(llama, sees_tokens=kind == "mtp").float(), narrow(llama)
+    decoders = [make_decoder(target, module=module) for module in modules]
+    return MtpDrafter(modules, decoders, target.model.embed_tokens.weight, tells_probs=tells_probs)
+
+
+class BothDrafter(NullDrafter):
+    """A native drafter and its twin, which proposes with tensors, live through the same steps."""
+
+    def __init__(self, native: DraftLmDrafter | MtpDrafter, twin: DraftLmDrafter | MtpDrafter) -> None:
+        self._native, self._twin = native, twin
+        self.steps, self.largest = 0, 0.0
+
+    def propose(self, context: Context) -> TokenTree:
+        ours, theirs = self._native.propose(context), self._twin.propose_in_torch(context)
+        assert torch.equal(ours.tokens, theirs.tokens) and ours.shape == theirs.shape
+        assert (ours.draft_probs is None) == (theirs.draft_probs is None)
+        if ours.draft_probs is not None and theirs.draft_probs is not None:
+            difference = float((ours.draft_probs - theirs.draft_probs).abs().max())
+            self.largest = max(self.largest, difference)
+        self.steps += 1
+        return ours
+
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        for one in (self._native, self._twin):
+            one.observe(tree, scored, accepted, context)
+
+    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        for one in (self._native, self._twin):
+            one.admit(rows, prompts, lengths)
+
+    def move(self, source: int, target: int) -> None:
+        for one in (self._native, self._twin):
+            one.move(source, target)
+
+    def swap(self, first: int, second: int) -> None:
+        for one in (self._native, self._twin):
+            one.swap(first, second)
+
+    def release(self, row: int) -> None:
+        for one in (self._native, self._twin):
+            one.release(row)
+
+
+@dataclass
+class NativePool(Pool):
+    """A pool whose target is native too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.backbone = make_decoder(narrow(self.llama), self.max_nodes)
+        self.step = DecodeStep(self.backbone, self.drafter, MatchVerifier())
+
+
+@pytest.mark.parametrize("tells_probs", [True, False], ids=["told", "untold"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_chains_are_those_of_tensors(kind: str, tells_probs: bool) -> None:
+    llama = make_llama()
+    both = BothDrafter(*(make_drafter(kind, llama, tells_probs) for _ in range(2)))
+    pool = NativePool(llama, SometimesDrafter(both), in_disorder=True)
+    pool.speak(utterances_of(0.9, 40))
+    assert both.steps > 30
+    assert both.largest <= NEAR if kind != "draft_lm" else both.largest == 0
+
+
+def test_a_draft_beyond_its_slot_is_refused() -> None:
+    llama = make_llama()
+    drafter = make_drafter("draft_lm", llama, tells_probs=False)
+    step = DecodeStep(make_decoder(narrow(llama), 4), drafter, MatchVerifier())
+    utterance = utterances_of(0.9)[0]
+    step.admit([Admission(0, utterance.prompt, utterance.options, 0, segment=0)])
+    context = step._context(step._parts_of(slice(0, 1))[0], 1)
+    context.positions.fill_(POSITIONS + LENGTH + MAX_NODES)
+    with pytest.raises(IndexError, match="does not fit its slot"):
+        drafter.propose(context)

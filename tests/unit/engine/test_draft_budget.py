@@ -1,0 +1,133 @@
+"""Nodes by made-up costs and gains: many where steps are cheap, none where they are not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+from talkahead.engine.draft_budget import DraftBudget
+
+SIZES = (1, 4, 8, 16, 32, 64)
+GAINS = {1: 1.0, 4: 1.7, 8: 2.1, 16: 2.4, 32: 2.6, 64: 2.7}
+Cost = Callable[[int, int], float]
+
+
+def memory_bound(rows: int, nodes: int) -> float:
+    """Milliseconds: weights are read once, and every row of the step costs its share."""
+    return 1.0 + 0.012 * rows * nodes
+
+
+def full_by_rows(rows: int, nodes: int) -> float:
+    return 0.1 + 0.2 * rows * nodes
+
+
+def run(
+    budget: DraftBudget, rows: int, steps: int, cost: Cost = memory_bound, noise: float = 0.0, seed: int = 0
+) -> list[int]:
+    """The sizes chosen; each step tells what it cost and brought."""
+    chance = random.Random(seed)
+    chosen = []
+    for _ in range(steps):
+        size = budget.choose(rows)
+        chosen.append(size)
+        slower = 1.0 + noise * abs(chance.gauss(0.0, 1.0))
+        budget.see(rows, size, 1e-3 * cost(rows, size) * slower)
+        spread = noise * chance.gauss(0.0, 1.0) if size > 1 else 0.0
+        budget.heed(size, max(GAINS[size] + spread, 1.0), rows)
+    return chosen
+
+
+def usual(chosen: list[int]) -> int:
+    return max(set(chosen), key=chosen.count)
+
+
+def best(rows: int, cost: Cost = memory_bound) -> int:
+    return max(SIZES, key=lambda size: GAINS[size] / cost(rows, size))
+
+
+def test_a_step_that_does_not_pay_is_stepped_over() -> None:
+    """One drafted token brings less than it costs, three bring more."""
+    budget = DraftBudget((1, 2, 4))
+    for _ in range(500):
+        size = budget.choose(1)
+        budget.see(1, size, {1: 1e-3, 2: 1.6e-3, 4: 1.7e-3}[size])
+        budget.heed(size, {1: 1.0, 2: 1.5, 4: 2.5}[size], 1)
+    assert budget.choose(1) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
+def test_what_pays_most_is_found(rows: int) -> None:
+    chosen = run(DraftBudget(SIZES), rows, 2_000)[-500:]
+    worth = GAINS[usual(chosen)] / memory_bound(rows, usual(chosen))
+    assert worth > 0.94 * GAINS[best(rows)] / memory_bound(rows, best(rows))
+
+
+def test_many_nodes_for_few_streams_and_none_where_the_pool_is_full() -> None:
+    budget = DraftBudget(SIZES)
+    few, full = (usual(run(budget, rows, 2_000)[-500:]) for rows in (1, 16))
+    assert few >= 16 > 8 >= full
+    assert usual(run(DraftBudget(SIZES), 16, 2_000, full_by_rows)[-500:]) == 1
+    assert usual(run(budget, 1, 200)[-100:]) == few  # and back when they have gone
+
+
+def test_streams_without_a_draft_are_thought_of() -> None:
+    """One stream that drafts among fifteen that do not: slower steps are theirs too."""
+    budget = DraftBudget(SIZES)
+
+    def cost(size: int) -> float:
+        return 1.0 + 0.05 * (15 + size)
+
+    for _ in range(2_000):
+        size = budget.choose(16)
+        budget.see(16, size, cost(size))
+        budget.heed(size, GAINS[size], 1, others=15.0)
+    best_of_all = max(SIZES, key=lambda size: (15 + GAINS[size]) / cost(size))
+    assert usual([budget.choose(16) for _ in range(100)]) == best_of_all == 1
+    assert usual(run(budget, 1, 2_000)[-100:]) > 8
+
+
+def test_a_load_that_is_new_begins_as_its_neighbour() -> None:
+    budget = DraftBudget(SIZES)
+    run(budget, 2, 2_000)
+    assert budget.choose(3) == usual(run(budget, 2, 100))
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+def test_noise_moves_nothing(rows: int) -> None:
+    """Two sizes that are worth about the same: after it has settled it stays, but for trials."""
+    budget = DraftBudget(SIZES)
+    run(budget, rows, 4_000, noise=0.3)
+    chosen = [size for size in run(budget, rows, 4_000, noise=0.3, seed=1)]
+    settled = [one for one, other in itertools.pairwise(chosen) if one == other]
+    changes = sum(one != other for one, other in itertools.pairwise(settled))
+    assert changes <= 4
+
+
+def test_trials_cost_little() -> None:
+    budget = DraftBudget(SIZES)
+    run(budget, 4, 2_000)
+    chosen = run(budget, 4, 6_400)
+    assert sum(size != usual(chosen) for size in chosen) <= 6_400 // 64 + 1
+
+
+def test_an_interruption_does_not_count_for_what_it_took() -> None:
+    budget = DraftBudget(SIZES)
+    before = usual(run(budget, 1, 2_000)[-200:])
+    budget.see(1, before, 10.0)
+    assert usual(run(budget, 1, 200)) == before
+
+
+def test_drafts_that_have_become_bad_are_left_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = DraftBudget(SIZES)
+    assert usual(run(budget, 8, 2_000)[-200:]) > 1
+    monkeypatch.setitem(globals(), "GAINS", dict.fromkeys(SIZES, 1.0))
+    assert usual(run(budget, 8, 12_000)[-500:]) == 1
+
+
+@pytest.mark.parametrize(("most", "allowed"), [(1, 1), (3, 1), (4, 4), (20, 16)])
+def test_a_request_s_bound_is_kept(most: int, allowed: int) -> None:
+    budget = DraftBudget(SIZES)
+    run(budget, 1, 2_000)
+    assert max(budget.choose(1, most) for _ in range(200)) == allowed

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
-from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
+from talkahead.backbone.decoder_choice import DecoderChoice, can_serve_natively, load_decoder
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_heads import NativeHeads
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft
@@ -22,6 +23,7 @@ from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.manifest import sha256
+from talkahead.native_library import NativeUnavailable
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.rank_paths import RankTree
 
@@ -92,9 +94,19 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
 
 
 def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
+    native = _native_heads(heads, pool)
     heads = heads.to(pool.device, _wide(pool))
     heads.narrow(torch.bfloat16 if pool.dtype is torch.int8 else pool.dtype)
-    return HeadsDrafter(heads, tree)
+    return HeadsDrafter(heads, tree, native)
+
+
+def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
+    if not can_serve_natively(pool.dtype, pool.device) or pool.choice is DecoderChoice.TORCH:
+        return None
+    try:
+        return NativeHeads(heads.block_weights(), heads.head_weights(), pool.dtype)
+    except NativeUnavailable:
+        return None
 
 
 def draft_lm_drafter(network: Llama, pool: DraftPool, options: DraftOptions) -> DraftLmDrafter:

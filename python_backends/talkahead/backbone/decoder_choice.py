@@ -62,7 +62,7 @@ def load_decoder(
     Raises:
         TalkaheadError: the native decoder was insisted on and cannot run.
     """
-    can_serve = torch.device(device).type == "cpu" and dtype in _NATIVE
+    can_serve = can_serve_natively(dtype, device)
     if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and can_serve):
         try:
             if not can_serve:
@@ -91,6 +91,11 @@ def load_decoder(
         dtype=torch.bfloat16 if dtype is torch.int8 else dtype,
         device=device,
     )
+
+
+def can_serve_natively(dtype: torch.dtype, device: torch.device | str) -> bool:
+    """Whether native code computes in this precision, for this device."""
+    return torch.device(device).type == "cpu" and dtype in _NATIVE
 
 
 def _native_precision(dtype: torch.dtype) -> torch.dtype:

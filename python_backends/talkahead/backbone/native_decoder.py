@@ -26,45 +26,29 @@ from torch import Tensor
 
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
-_BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
 _ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 """What `talkahead_abilities` must be at least."""
 _TILES = 3
 """What it is where products can be computed in tiles."""
-_TILE_BYTES = 64
-"""Of the inputs that a tile holds."""
-_PARTS = 3
-"""bfloat16 values that a float becomes in tiles."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
-
-
-class _Matrix(Structure):
-    _fields_ = (
-        ("panels", c_void_p),
-        ("inputs", c_int64),
-        ("outputs", c_int64),
-        ("kind", c_int64),
-        ("parts", c_int64),
-        ("scales", c_void_p),
-        ("offsets", c_void_p),
-    )
 
 
 class _Layer(Structure):
     _fields_ = (
         ("attention_norm", c_void_p),
         ("mlp_norm", c_void_p),
-        ("qkv", _Matrix),
-        ("out", _Matrix),
-        ("gate_up", _Matrix),
-        ("down", _Matrix),
+        ("qkv", Matrix),
+        ("out", Matrix),
+        ("gate_up", Matrix),
+        ("down", Matrix),
     )
 
 
@@ -83,7 +67,7 @@ class _Model(Structure):
         ("epsilon", c_double),
         ("layers", POINTER(_Layer)),
         ("final_norm", c_void_p),
-        ("head", _Matrix),
+        ("head", Matrix),
         ("cosines", c_void_p),
         ("sines", c_void_p),
         ("cache", c_void_p),
@@ -145,10 +129,16 @@ class NativeDecoder(CachedDecoder):
         max_nodes: int = 1,
         precision: torch.dtype = torch.float32,
     ) -> None:
-        _refuse_uneven(config)
+        refuse_uneven(
+            {
+                "hidden_size": config.hidden_size,
+                "intermediate_size": config.intermediate_size,
+                "head_dim": config.head_dim,
+            }
+        )
         if not can_multiply(precision):
             raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
-        self._library = _library()
+        self._library = decoder_library()
         super().__init__(
             config,
             num_slots=num_slots,
@@ -168,10 +158,9 @@ class NativeDecoder(CachedDecoder):
             panel=self._library.talkahead_panel(),
             compact=self._compact,
         )
-        self._kept: list[Tensor] = []  # what C points at
-        self._arena = Arena()  # of weights, in the order of their use
+        self._packer = MatrixPacker(self._library, precision, in_tiles=has_tiles())
         self._slots = torch.arange(num_slots)
-        self._embeddings = _plain(state["model.embed_tokens.weight"])
+        self._embeddings = plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
@@ -205,10 +194,10 @@ class NativeDecoder(CachedDecoder):
             entering=2 if self._precision is torch.bfloat16 else 1,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
-            final_norm=self._keep(state["model.norm.weight"]),
-            head=self._pack(state["lm_head.weight"]),
-            cosines=self._keep(cosines),
-            sines=self._keep(sines),
+            final_norm=self._packer.keep(state["model.norm.weight"]),
+            head=self._packer.pack(state["lm_head.weight"]),
+            cosines=self._packer.keep(cosines),
+            sines=self._packer.keep(sines),
             cache=cache.address,
         )
 
@@ -217,47 +206,13 @@ class NativeDecoder(CachedDecoder):
             return torch.cat([state[f"model.layers.{index}.{name}.weight"] for name in names])
 
         return _Layer(
-            attention_norm=self._keep(weights("input_layernorm")),
-            mlp_norm=self._keep(weights("post_attention_layernorm")),
-            qkv=self._pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
-            out=self._pack(weights("self_attn.o_proj")),
-            gate_up=self._pack(weights("mlp.gate_proj", "mlp.up_proj")),
-            down=self._pack(weights("mlp.down_proj")),
+            attention_norm=self._packer.keep(weights("input_layernorm")),
+            mlp_norm=self._packer.keep(weights("post_attention_layernorm")),
+            qkv=self._packer.pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
+            out=self._packer.pack(weights("self_attn.o_proj")),
+            gate_up=self._packer.pack(weights("mlp.gate_proj", "mlp.up_proj")),
+            down=self._packer.pack(weights("mlp.down_proj")),
         )
-
-    def _keep(self, tensor: Tensor) -> int:
-        plain = _plain(tensor)
-        self._kept.append(plain)
-        return plain.data_ptr()
-
-    def _pack(self, weight: Tensor) -> _Matrix:
-        plain = _plain(weight)
-        outputs, inputs = plain.shape
-        scales = offsets = None
-        is_narrow = torch.equal(plain, plain.bfloat16().float())
-        bytes_each = 1 if self._precision is torch.int8 else 2
-        in_tiles = has_tiles() and inputs * bytes_each % _TILE_BYTES == 0
-        parts = int(in_tiles)
-        if self._precision is torch.int8:
-            steps = plain.abs().amax(1).clamp_min(1e-30) / 127
-            plain, kind = (plain / steps[:, None]).round(), _BYTES
-            scales, offsets = self._padded(steps), self._padded((128 * plain.sum(1)).to(torch.int32))
-        elif self._precision is torch.bfloat16:
-            plain, kind = plain.bfloat16().float(), _PAIRED
-        elif is_narrow and in_tiles:
-            kind, parts = _PAIRED, _PARTS
-        else:
-            kind, parts = _BFLOAT16 if is_narrow else _FLOAT32, 0
-        panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
-        self._library.talkahead_pack(plain.data_ptr(), inputs, outputs, kind, panels.data_ptr())
-        self._kept.append(panels)
-        return _Matrix(panels.data_ptr(), inputs, outputs, kind, parts, scales, offsets)
-
-    def _padded(self, column: Tensor) -> int:
-        """[outputs], zero up to a whole panel."""
-        panel = self._library.talkahead_panel()
-        self._kept.append(torch.nn.functional.pad(column, (0, -len(column) % panel)))
-        return self._kept[-1].data_ptr()
 
     def _rotations(self) -> tuple[Tensor, Tensor]:
         """Cosines and sines [positions, d / 2]."""
@@ -369,31 +324,23 @@ class NativeDecoder(CachedDecoder):
 
 def can_multiply(precision: torch.dtype) -> bool:
     """Whether this CPU does; raises NativeUnavailable where nothing can be compiled."""
-    return precision in _ABILITIES and int(_library().talkahead_abilities()) >= _ABILITIES[precision]
+    return precision in _ABILITIES and int(decoder_library().talkahead_abilities()) >= _ABILITIES[precision]
 
 
 def has_tiles() -> bool:
     """Whether this CPU has tiles, and the system lets this process use them."""
-    return int(_library().talkahead_abilities()) >= _TILES
+    return int(decoder_library().talkahead_abilities()) >= _TILES
 
 
 def name_of(precision: torch.dtype) -> str:
     return str(precision).removeprefix("torch.")
 
 
-def _refuse_uneven(config: LlamaShape) -> None:
-    sizes = {
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "head_dim": config.head_dim,
-    }
+def refuse_uneven(sizes: Mapping[str, int]) -> None:
+    """Raises NativeUnavailable for sizes that do not fill vectors."""
     for name, size in sizes.items():
         if size % _VECTOR:
             raise NativeUnavailable(f"{name} is {size}, not a multiple of {_VECTOR}")
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", torch.float32).contiguous()
 
 
 @dataclass(frozen=True)
@@ -423,7 +370,7 @@ def _parents(shape: TreeShape) -> Tensor:
     return torch.tensor(shape.parents, dtype=torch.int32)
 
 
-def _library() -> ctypes.CDLL:
+def decoder_library() -> ctypes.CDLL:
     """Compiled on first use; knows its signatures."""
     library = load_library(SOURCE)
     library.talkahead_abilities.argtypes = []

@@ -49,6 +49,14 @@ class DraftHeads(nn.Module):
         logits: Tensor = self.heads[index](states.to(self.heads[index].get_parameter("weight").dtype))
         return logits
 
+    def block_weights(self) -> list[tuple[Tensor, Tensor]]:
+        """[D, D] and [D] of each head's block."""
+        return [(block.get_parameter("weight"), block.get_parameter("bias")) for block in self.blocks]
+
+    def head_weights(self) -> list[Tensor]:
+        """[V, D] of each head."""
+        return [head.get_parameter("weight") for head in self.heads]
+
     def narrow(self, dtype: torch.dtype) -> None:
         """Compute the products with the vocabulary, nearly all of the work, in this precision."""
         self.heads.to(dtype)

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
-from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
+from talkahead.backbone.decoder_choice import DecoderChoice, can_serve_natively, load_decoder
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_heads import NativeHeads
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft
@@ -24,6 +25,7 @@ from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.manifest import sha256
+from talkahead.native_library import NativeUnavailable
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.rank_paths import RankTree
 
@@ -98,20 +100,33 @@ def load_sized_drafter(folder: Path, talker: Path, pool: DraftPool) -> Drafter:
     network = Draft.load(folder, talker).network
     if isinstance(network, DraftHeads):
         trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS)).trees
-        return SizedHeadsDrafter(_placed(network, pool), [one.tree for one in trees])
+        heads, native = _placed(network, pool)
+        return SizedHeadsDrafter(heads, [one.tree for one in trees], native)
     if isinstance(network, Llama):
         return draft_lm_drafter(network, pool, DraftOptions(LONGEST_CHAIN))
     return mtp_drafter(network, load_llama(talker)[1], pool, DraftOptions())
 
 
 def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
-    return HeadsDrafter(_placed(heads, pool), tree)
+    placed, native = _placed(heads, pool)
+    return HeadsDrafter(placed, tree, native)
 
 
-def _placed(heads: DraftHeads, pool: DraftPool) -> DraftHeads:
+def _placed(heads: DraftHeads, pool: DraftPool) -> tuple[DraftHeads, NativeHeads | None]:
+    """The heads where they run and as narrow as they run, and the same in C, where that is possible."""
+    native = _native_heads(heads, pool)
     heads = heads.to(pool.device, _wide(pool))
     heads.narrow(torch.bfloat16 if pool.dtype is torch.int8 else pool.dtype)
-    return heads
+    return heads, native
+
+
+def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
+    if not can_serve_natively(pool.dtype, pool.device) or pool.choice is DecoderChoice.TORCH:
+        return None
+    try:
+        return NativeHeads(heads.block_weights(), heads.head_weights(), pool.dtype)
+    except NativeUnavailable:
+        return None
 
 
 def draft_lm_drafter(network: Llama, pool: DraftPool, options: DraftOptions) -> DraftLmDrafter:

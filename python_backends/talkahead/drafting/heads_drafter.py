@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from talkahead.backbone.native_heads import NativeHeads
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.null_drafter import NullDrafter
@@ -21,18 +22,20 @@ class HeadsDrafter(NullDrafter):
 
     Args:
         tree: its depth is at most the number of heads.
+        native: the same heads in C, where they run.
     """
 
-    def __init__(self, heads: DraftHeads, tree: RankTree) -> None:
+    def __init__(self, heads: DraftHeads, tree: RankTree, native: NativeHeads | None = None) -> None:
         paths = tree.paths
         depth = max((len(path) for path in paths), default=0)
         if depth > len(heads):
             raise ValueError(f"a tree of depth {depth} needs as many heads; there are {len(heads)}")
         self._heads = heads
+        self._native = native
         self._depth = depth
         self._shape = tree.shape
         widths = [1 + max(path[-1] for path in paths if len(path) == level + 1) for level in range(depth)]
-        self._widths = widths
+        self._widths = torch.tensor(widths, dtype=torch.int64)
         firsts = [sum(widths[:level]) for level in range(depth)]
         places = [firsts[len(path) - 1] + path[-1] for path in paths]
         device = next(heads.parameters()).device
@@ -41,10 +44,14 @@ class HeadsDrafter(NullDrafter):
     def propose(self, context: Context) -> TokenTree:
         if not self._depth:
             return super().propose(context)
-        best = [self._best(context.hidden, level) for level in range(self._depth)]
-        nodes = torch.cat(best, dim=1)[:, self._places]
+        nodes = self._best(context.hidden)[:, self._places]
         return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
 
-    def _best(self, hidden: Tensor, level: int) -> Tensor:
-        """int64 [S, width of the level]."""
-        return torch.topk(self._heads.guesses(hidden, level), self._widths[level]).indices
+    def _best(self, hidden: Tensor) -> Tensor:
+        """int64 [S, sum of widths]: the best tokens of each level's head."""
+        if self._native is not None:
+            return self._native.best(hidden, self._widths)
+        widths = self._widths.tolist()
+        guesses = (self._heads.guesses(hidden, level) for level in range(self._depth))
+        best = [torch.topk(one, width).indices for one, width in zip(guesses, widths, strict=True)]
+        return torch.cat(best, dim=1)

@@ -77,7 +77,7 @@ class _Drafter(Structure):
         ("modules", POINTER(_Module)),
         *((name, c_void_p) for name in ("embeddings", "num_prompt", "said", "kept")),
         *((name, c_void_p) for name in ("x", "states", "logits", "weights")),
-        *((name, c_void_p) for name in ("decode", "draw", "probabilities")),
+        *((name, c_void_p) for name in ("decode", "draw", "draw_told")),
         *((name, c_int64) for name in ("purpose", "num_purposes")),
     )
 
@@ -146,7 +146,7 @@ class NativeChain:
             weights=self._at(sampler.workspace(first.vocab_size)),
             decode=first.decode_address,
             draw=sampler.draw_address,
-            probabilities=sampler.probabilities_address,
+            draw_told=sampler.draw_told_address,
             purpose=Purpose.TOKEN,
             num_purposes=len(Purpose),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from talkahead.backbone.native_heads import NativeHeads
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.contracts import Context
@@ -15,10 +16,11 @@ from talkahead.speculation.token_tree import TokenTree
 class SizedHeadsDrafter(NullDrafter):
     """Fills the largest of its trees that a step has room for; without any, the root stays alone."""
 
-    def __init__(self, heads: DraftHeads, trees: Iterable[RankTree]) -> None:
-        self._by_size = sorted(
-            ((len(tree.shape), HeadsDrafter(heads, tree)) for tree in trees), key=lambda one: one[0]
-        )
+    def __init__(
+        self, heads: DraftHeads, trees: Iterable[RankTree], native: NativeHeads | None = None
+    ) -> None:
+        drafters = ((len(tree.shape), HeadsDrafter(heads, tree, native)) for tree in trees)
+        self._by_size = sorted(drafters, key=lambda one: one[0])
 
     def propose(self, context: Context) -> TokenTree:
         most = context.wish.nodes

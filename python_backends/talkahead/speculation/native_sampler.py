@@ -88,9 +88,9 @@ class NativeSampler:
         return ctypes.cast(self._library.talkahead_draw, c_void_p).value
 
     @property
-    def probabilities_address(self) -> int | None:
-        """Of `talkahead_probabilities`."""
-        return ctypes.cast(self._library.talkahead_probabilities, c_void_p).value
+    def draw_told_address(self) -> int | None:
+        """Of `talkahead_draw_told`."""
+        return ctypes.cast(self._library.talkahead_draw_told, c_void_p).value
 
     def workspace(self, vocabulary: int) -> Tensor:
         """Room for the weights of one row."""

@@ -17,6 +17,7 @@
  */
 
 #include "attention.h"
+#include "heads.h"
 
 /* Layers */
 
@@ -62,30 +63,26 @@ static void run_layer(const struct model *model, int64_t index, int64_t rows, st
 
 /* Calls */
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /* Lays the workspace out from base on; returns its size in bytes. */
 static int64_t lay_out(const struct model *model, char *base, struct workspace *space) {
     int64_t attended = model->heads * model->dim, positions = scores_of(model), dim = model->dim;
     int64_t normed = attended > model->hidden ? attended : model->hidden, used = 0;
-#define TAKE(field, count) (space->field = (void *)(base + used), used += round_up((count) * (int64_t)sizeof *space->field))
     space->stage.tile_rows = 0;
-    TAKE(x, CHUNK * model->hidden);
-    TAKE(normed, (CHUNK + TILE_ROWS) * normed);
-    TAKE(qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
-    TAKE(gate_up, (CHUNK + TILE_ROWS) * 2 * model->intermediate);
-    TAKE(scores, ROWS * positions);
-    TAKE(mixed, ROWS * dim);
-    TAKE(turned, dim);
-    TAKE(stage.narrowed, (CHUNK + TILE_ROWS) * PARTS * (normed > model->intermediate ? normed : model->intermediate) / 2);
-    TAKE(stage.row_scales, CHUNK);
-    TAKE(stage.sums, (CHUNK + TILE_ROWS) * PARTS * PANEL);
-    TAKE(queries, CHUNK * attended);
-    TAKE(key, dim);
-    TAKE(tail, positions / model->packing * dim);
-    TAKE(seen, positions);
-    TAKE(rows, CHUNK);
-#undef TAKE
+    TAKE(space, x, CHUNK * model->hidden);
+    TAKE(space, normed, (CHUNK + TILE_ROWS) * normed);
+    TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
+    TAKE(space, gate_up, (CHUNK + TILE_ROWS) * 2 * model->intermediate);
+    TAKE(space, scores, ROWS * positions);
+    TAKE(space, mixed, ROWS * dim);
+    TAKE(space, turned, dim);
+    TAKE(space, stage.narrowed, (CHUNK + TILE_ROWS) * PARTS * (normed > model->intermediate ? normed : model->intermediate) / 2);
+    TAKE(space, stage.row_scales, CHUNK);
+    TAKE(space, stage.sums, (CHUNK + TILE_ROWS) * PARTS * PANEL);
+    TAKE(space, queries, CHUNK * attended);
+    TAKE(space, key, dim);
+    TAKE(space, tail, positions / model->packing * dim);
+    TAKE(space, seen, positions);
+    TAKE(space, rows, CHUNK);
     return used;
 }
 

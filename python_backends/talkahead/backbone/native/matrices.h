@@ -4,7 +4,8 @@
 #include "panels.h"
 #include "tiles.h"
 
-#define PARTS 3 /* bfloat16 values whose sum is a float, exactly */
+#define CHUNK 48 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
+#define PARTS 3  /* bfloat16 values whose sum is a float, exactly */
 
 /* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
 struct matrix {
@@ -22,6 +23,10 @@ struct stage {
     float *sums;       /* [CHUNK + TILE_ROWS, PARTS, PANEL] */
     int64_t tile_rows; /* what tiles are shaped for; 0 before the first product of a call */
 };
+
+/* Lays `count` values of a field out behind what is `used` of the memory at `base`. */
+#define TAKE(room, field, count) \
+    ((room)->field = (void *)(base + used), used += blocks_of(64, (count) * (int64_t)sizeof *(room)->field) * 64)
 
 /* Values in a word of activations. */
 INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }

@@ -3,8 +3,6 @@
 
 #include "matrices.h"
 
-#define CHUNK 48 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
-
 struct layer {
     const float *attention_norm, *mlp_norm; /* [D] */
     struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D */

@@ -31,8 +31,9 @@ typedef int decode_function(const void *model, char *memory, const float *x, con
 typedef void draw_function(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
                            const struct settings *settings, const uint64_t *keys, const int64_t *positions,
                            int64_t purpose, int64_t num_purposes, float *weights, int64_t *tokens, double *log_norms);
-typedef void probabilities_function(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
-                                    const struct settings *settings, float *weights, float *probabilities);
+typedef void draw_told_function(int64_t vocabulary, const float *logits, const struct settings *settings,
+                                uint64_t stream_key, int64_t position, int64_t purpose, int64_t num_purposes,
+                                float *weights, int64_t *token, float *probabilities);
 
 struct decoder {
     const void *model;
@@ -60,7 +61,7 @@ struct drafter {
     float *x, *states, *logits, *weights;   /* room: [S W, D] twice, [S W, V], what draws need */
     decode_function *decode;
     draw_function *draw;
-    probabilities_function *probabilities;
+    draw_told_function *draw_told;
     int64_t purpose, num_purposes;
 };
 
@@ -157,11 +158,13 @@ static void draw(const struct drafter *drafter, int64_t depth, const struct rows
         const float *logits = drafter->logits + s * vocabulary;
         int64_t slot = rows->first + s, position = rows->positions[s] + depth + 1;
         int64_t *token = rows->tokens + s * nodes + depth + 1;
-        drafter->draw(1, 1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
-                      drafter->num_purposes, drafter->weights, token, 0);
         if (rows->probs)
-            drafter->probabilities(1, 1, vocabulary, logits, &own, drafter->weights,
-                                   rows->probs + (s * nodes + depth + 1) * vocabulary);
+            drafter->draw_told(vocabulary, logits, &own, rows->keys[s], position, drafter->purpose,
+                               drafter->num_purposes, drafter->weights, token,
+                               rows->probs + (s * nodes + depth + 1) * vocabulary);
+        else
+            drafter->draw(1, 1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
+                          drafter->num_purposes, drafter->weights, token, 0);
         if (depth < drafter->num_kept) drafter->kept[slot * drafter->num_kept + depth] = *token;
         *said_at(drafter, slot, position) = *token;
     }

@@ -213,6 +213,25 @@ static void distribution(const float *row, int64_t vocabulary, const struct sett
         out[token] = weights[token] >= smallest ? weights[token] * scale : 0;
 }
 
+/* One token, from logits [V], and the distribution [V] that it is drawn from, which are filtered once for both. */
+void talkahead_draw_told(int64_t vocabulary, const float *logits, const struct settings *settings, uint64_t stream_key,
+                         int64_t position, int64_t purpose, int64_t num_purposes, float *weights, int64_t *token,
+                         float *probabilities) {
+    int64_t best = most_likely(logits, vocabulary);
+    memset(probabilities, 0, vocabulary * sizeof *probabilities);
+    if (settings->is_sampled[0]) {
+        uint64_t key = mix(stream_key + (uint64_t)(position * num_purposes + purpose + 1) * GOLDEN);
+        float smallest = filter(logits, vocabulary, settings, 0, logits[best], weights);
+        float scale = 1 / mass_kept(weights, vocabulary, smallest);
+        *token = first_of(weights, vocabulary, smallest, key);
+        for (int64_t other = 0; other < vocabulary; other++)
+            probabilities[other] = weights[other] >= smallest ? weights[other] * scale : 0;
+    } else {
+        *token = best;
+        probabilities[best] = 1;
+    }
+}
+
 /* The distribution [S, N, V] that talkahead_draw draws from. */
 void talkahead_probabilities(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
                              const struct settings *settings, float *weights, float *probabilities) {

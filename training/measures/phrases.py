@@ -23,7 +23,8 @@ from training.recogniser import HeardWord, Recogniser, Transition
 PHRASE_WORDS = 2
 _MOST = 0.5
 """Of 156 phrases cut out of the teacher's development audio 150 are still found so, of 156 doubled ones 153;
-of 179 whole sentences 1 is taken for cut, of the codec's copies of them 1 in place of 3."""
+of 179 whole sentences 1 is taken for cut, of the codec's copies of them 1 in place of 3. That what was heard
+must be longer as a whole loses none: of 211 doubled phrases 204 are found with that rule and without it."""
 _JUMP = 1e-15
 """With it, 75 of 76 phrases cut out of the teacher's audio and 76 of 76 doubled in it are found, and 2 of 180
 whole sentences are taken for cut: short words said very fast. With 1e-35 a tenth of the cuts is missed; with
@@ -46,11 +47,11 @@ def check_phrases(recogniser: Recogniser, asked: str, audio: Audio, heard: str) 
 
 
 def confirmed(found: Phrases, asked: Sequence[str], heard: Sequence[str]) -> Phrases:
-    """Those phrases of which most letters are missing in what was heard, or are there once more."""
+    """Those phrases of which most letters are missing in what was heard, or by which it is longer."""
     text, hearing = " ".join(asked), " ".join(heard)
     changes = Levenshtein.editops(text, hearing)
     missing = {change.src_pos for change in changes if change.tag == "delete"}
-    extra = sum(change.tag == "insert" for change in changes)
+    extra = len(hearing) - len(text)  # a word misheard as another puts letters in and takes others out
     return Phrases(
         tuple(phrase for phrase in found.skipped if _share_missing(phrase, text, missing) >= _MOST),
         tuple(phrase for phrase in found.repeated if extra >= _MOST * len(phrase)),

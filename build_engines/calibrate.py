@@ -28,7 +28,7 @@ from training.draft_acceptance import OwnSpeech, count_ranks
 from training.export import LICENCE, source_commit
 from training.own_speech import Utterance, read_prompts
 
-NODES = (8, 16, 32, 64, 96, 128)
+NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
 MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
 _COMMAND = "python -m build_engines calibrate"
 

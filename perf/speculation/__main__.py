@@ -149,7 +149,9 @@ def _scale(options: argparse.Namespace) -> Scale:
         "timed_sentences": options.utterances,
         "streams": tuple(options.streams) if options.streams else None,
     }
-    return replace(scale, **{name: value for name, value in given.items() if value is not None})
+    scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
+    # A row is compared with plain decoding of the same sentences: there must be as many of those.
+    return replace(scale, sweep_sentences=min(scale.sweep_sentences, scale.sentences))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -174,8 +176,8 @@ def _parser() -> argparse.ArgumentParser:
         "--precision",
         type=Precision,
         choices=list(Precision),
-        default=Precision.FLOAT32,
-        help="(%(default)s)",
+        default=Precision.BFLOAT16,
+        help="(%(default)s, as the talker is served)",
     )
     defaults = RequestOptions()
     add("--temperature", type=float, default=defaults.temperature, help="(%(default)g)")

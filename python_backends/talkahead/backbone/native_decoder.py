@@ -269,7 +269,7 @@ class NativeDecoder(CachedDecoder):
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
         count, nodes = tree.num_rows, tree.num_nodes
-        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
+        x = self._embeddings.index_select(0, tree.tokens[:, :, 0].flatten())
         bursts = self._bursts_of(rows.start, count, tree.shape)
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
@@ -282,7 +282,7 @@ class NativeDecoder(CachedDecoder):
         bursts = _Bursts.of(
             self._slots[rows], self.cache.lengths[rows], layout.sizes, layout.parents, layout.trees
         )
-        x = torch.nn.functional.embedding(tokens, self._embeddings)
+        x = self._embeddings.index_select(0, tokens)
         logits, hidden = self._decode(x, bursts, wanted=len(tokens), only_last=False)
         counts = [tree.num_rows * tree.num_nodes for tree in trees]
         return [

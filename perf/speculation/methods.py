@@ -17,8 +17,6 @@ NO_DRAFT = "none"
 ACCEPT_ALL = "everything"
 """The verifier that only this benchmark has."""
 OFFLINE_VERIFIERS = (*VERIFIERS, ACCEPT_ALL)
-_NEED_PROBS = ("ratio", "groups", "biased")
-"""Verifiers that compare the target's distribution with the draft's."""
 
 
 class Talker(StrEnum):
@@ -85,7 +83,7 @@ class Method:
 
     @property
     def tells_probs(self) -> bool:
-        return self.verifier in _NEED_PROBS
+        return self.verifier in VERIFIERS and VERIFIERS[self.verifier].reads_probs
 
     @property
     def verifier_options(self) -> dict[str, int | float]:

@@ -87,7 +87,7 @@ class Studio:
 
     def loop(self, method: Method, slots: int) -> Loop:
         positions = max(map(len, self.prompts[method.talker])) + MAX_FRAMES
-        pool = DraftPool(slots, positions, self.precision)
+        pool = DraftPool.serving(slots, positions)
         config, state = load_llama(self.found.talker(method.talker))
         decoder = NativeDecoder(
             config,

@@ -99,7 +99,7 @@ class CachedDecoder:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
-        self.cache.lengths[rows] += accepted.counts
+        self.cache.lengths[rows].add_(accepted.counts)
 
     def lengths(self, rows: slice) -> Tensor:
         """Valid positions of each slot, int64 [S]; a copy."""

@@ -98,6 +98,21 @@ def can_serve_natively(dtype: torch.dtype, device: torch.device | str) -> bool:
     return torch.device(device).type == "cpu" and dtype in _NATIVE
 
 
+def cheapest_precision(device: torch.device | str, choice: DecoderChoice) -> torch.dtype:
+    """Of products whose rounding changes no result but how often a guess is right.
+
+    The narrowest that native code multiplies on this CPU; torch's own narrow products are no faster there.
+    """
+    if torch.device(device).type != "cpu":
+        return torch.bfloat16
+    if choice is DecoderChoice.TORCH:
+        return torch.float32
+    try:
+        return next(filter(can_multiply, (torch.int8, torch.bfloat16, torch.float32)))
+    except NativeUnavailable:
+        return torch.float32
+
+
 def _native_precision(dtype: torch.dtype) -> torch.dtype:
     if can_multiply(dtype):
         return dtype

@@ -162,6 +162,7 @@ class NativeDecoder(CachedDecoder):
         self._slots = torch.arange(num_slots)
         self._embeddings = plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
+        self._trees: dict[tuple[int, int, TreeShape], _Bursts] = {}
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
     @property
@@ -268,10 +269,8 @@ class NativeDecoder(CachedDecoder):
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
         count, nodes = tree.num_rows, tree.num_nodes
-        x = torch.nn.functional.embedding(tree.tokens[:, :, 0].flatten(), self._embeddings)
-        sizes = torch.full((count,), nodes)
-        parents = None if tree.shape.is_chain else _parents(tree.shape)
-        bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
+        x = self._embeddings.index_select(0, tree.tokens[:, :, 0].flatten())
+        bursts = self._bursts_of(rows.start, count, tree.shape)
         logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
 
@@ -283,7 +282,7 @@ class NativeDecoder(CachedDecoder):
         bursts = _Bursts.of(
             self._slots[rows], self.cache.lengths[rows], layout.sizes, layout.parents, layout.trees
         )
-        x = torch.nn.functional.embedding(tokens, self._embeddings)
+        x = self._embeddings.index_select(0, tokens)
         logits, hidden = self._decode(x, bursts, wanted=len(tokens), only_last=False)
         counts = [tree.num_rows * tree.num_nodes for tree in trees]
         return [
@@ -292,6 +291,17 @@ class NativeDecoder(CachedDecoder):
                 trees, torch.split(logits, counts), torch.split(hidden, counts), strict=True
             )
         ]
+
+    def _bursts_of(self, first: int, count: int, shape: TreeShape) -> _Bursts:
+        """Trees behind what `count` slots hold. Kept, as their lengths are only ever written in place."""
+        key = (first, count, shape)
+        bursts = self._trees.get(key)
+        if bursts is None:
+            rows, sizes = slice(first, first + count), torch.full((count,), len(shape))
+            parents = None if shape.is_chain else _parents(shape)
+            bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
+            self._trees[key] = bursts
+        return bursts
 
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
         self._library.talkahead_compact(

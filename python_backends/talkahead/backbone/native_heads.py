@@ -72,7 +72,7 @@ class NativeHeads:
     def best(self, hidden: Tensor, widths: Tensor) -> Tensor:
         """int64 [S, sum of widths] after hidden [S, D]: the int64 `widths` best tokens of the first heads."""
         states = hidden.to(torch.float32).contiguous()
-        best = torch.empty((len(states), int(widths.sum())), dtype=torch.int64)
+        best = torch.empty((len(states), sum(widths.tolist())), dtype=torch.int64)
         self._library.talkahead_guess(
             byref(self._heads),
             self._memory.data_ptr(),

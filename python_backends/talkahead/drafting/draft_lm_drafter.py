@@ -82,6 +82,11 @@ class DraftLmDrafter:
         return functional.embedding(tokens, self._embeddings)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        observe = self.observe_in_torch if self._native is None else self._native.observe
+        observe(tree, scored, accepted, context)
+
+    def observe_in_torch(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        """What `observe` does, with any decoders."""
         rows, said = context.rows, spoken(tree, accepted)
         places = context.positions[:, None] + torch.arange(said.shape[1], device=said.device)
         self._said.put(rows, places, said)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from talkahead.backbone.cached_decoder import LlamaShape
-from talkahead.backbone.decoder_choice import DecoderChoice, can_serve_natively, load_decoder
+from talkahead.backbone.decoder_choice import (
+    DecoderChoice,
+    can_serve_natively,
+    cheapest_precision,
+    load_decoder,
+)
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.native_heads import NativeHeads
@@ -54,7 +60,7 @@ class DraftPool:
 
     Args:
         max_positions: of the target's slots.
-        dtype: of products, as the target's; bfloat16 halves what heads read.
+        dtype: of products.
     """
 
     num_slots: int
@@ -62,6 +68,17 @@ class DraftPool:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     choice: DecoderChoice = DecoderChoice.AUTO
+
+    @classmethod
+    def serving(
+        cls,
+        num_slots: int,
+        max_positions: int,
+        device: str = "cpu",
+        choice: DecoderChoice = DecoderChoice.AUTO,
+    ) -> Self:
+        """As cheap as this machine drafts: what a draft loses by rounding is a guess now and then."""
+        return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
 
     def decoder(
         self, config: LlamaShape, state: Mapping[str, Tensor], ahead: int

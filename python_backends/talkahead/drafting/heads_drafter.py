@@ -44,7 +44,7 @@ class HeadsDrafter(NullDrafter):
     def propose(self, context: Context) -> TokenTree:
         if not self._depth:
             return super().propose(context)
-        nodes = self._best(context.hidden)[:, self._places]
+        nodes = self._best(context.hidden).index_select(1, self._places)
         return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
 
     def _best(self, hidden: Tensor) -> Tensor:

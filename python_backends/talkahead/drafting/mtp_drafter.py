@@ -122,6 +122,11 @@ class MtpDrafter:
         return module.joined(self._states[behind].at(rows, places), told)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        observe = self.observe_in_torch if self._native is None else self._native.observe
+        observe(tree, scored, accepted, context)
+
+    def observe_in_torch(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        """What `observe` does, with any decoders."""
         rows, said = context.rows, spoken(tree, accepted)
         steps = torch.arange(said.shape[1], device=said.device)
         places = context.positions[:, None] + steps

@@ -20,7 +20,7 @@ from torch import Tensor
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_decoder import DraftDecoder
 from talkahead.native_library import load_library
-from talkahead.speculation.contracts import Context
+from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
@@ -91,8 +91,16 @@ class _Rows(Structure):
     )
 
 
+class _Observed(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("first", "count", "nodes", "most")),
+        *((name, c_void_p) for name in ("positions", "tokens", "counts", "paths", "next_roots")),
+        *((name, c_void_p) for name in ("before", "hidden")),
+    )
+
+
 class NativeChain:
-    """Proposes the chains of one drafter.
+    """Proposes the chains of one drafter, and follows what became of them.
 
     Args:
         decoders: one that is fed tokens, or one of each module.
@@ -184,6 +192,19 @@ class NativeChain:
             raise IndexError("a draft does not fit its slot")
         return TokenTree(tokens[..., None], TreeShape(tuple(range(ROOT_PARENT, length))), probs)
 
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        """Writes down what was said, and cuts KV back to what of it was fed."""
+        held = [
+            tensor.contiguous()
+            for tensor in (
+                *(context.positions, tree.tokens, accepted.counts, accepted.path, accepted.next_roots),
+                *(context.hidden.to(torch.float32), scored.hidden.to(torch.float32)),
+            )
+        ]
+        sizes = (context.rows.start, tree.num_rows, tree.num_nodes, accepted.path.shape[1])
+        observed = _Observed(*sizes, *(tensor.data_ptr() for tensor in held))
+        self._library.talkahead_observe(byref(self._drafter), byref(observed))
+
 
 def native_decoders(decoders: Sequence[DraftDecoder]) -> list[NativeDecoder]:
     """All of them, or none if one is not native."""
@@ -196,4 +217,6 @@ def _library() -> ctypes.CDLL:
     library = load_library(SOURCE)
     library.talkahead_draft.argtypes = [POINTER(_Drafter), POINTER(_Rows)]
     library.talkahead_draft.restype = c_int
+    library.talkahead_observe.argtypes = [POINTER(_Drafter), POINTER(_Observed)]
+    library.talkahead_observe.restype = None
     return library

@@ -21,7 +21,8 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
-from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier, Wish
+from talkahead.speculation.after_path import after_path
+from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree
@@ -195,10 +196,7 @@ class DecodeStep:
         accepted = verifier.accept(tree, scored, context)
         self._backbone.commit(accepted, tree.shape, part.rows)
         part.method.drafter.observe(tree, scored, accepted, context)
-        if tree.shape.is_root_alone:
-            tokens, hidden = accepted.next_roots, scored.hidden[:, 0]
-        else:
-            tokens, hidden = _after_path(tree, scored, accepted)
+        tokens, hidden = after_path(tree, scored, accepted)
         if verifier.history_frames:
             self._remember(context, tokens)
         context.hidden.copy_(hidden)
@@ -299,12 +297,3 @@ def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
         counts = torch.cat([one.counts for one in outcomes])
         drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
     return Drawn(tokens.cpu().numpy(), counts.cpu().numpy(), drafted)
-
-
-def _after_path(tree: TokenTree, scored: Scored, accepted: Accepted) -> tuple[Tensor, Tensor]:
-    """Of a step over more than the root: the tokens [S, M] it added, the hidden state [S, D] at its end."""
-    lines = torch.arange(tree.num_rows, device=accepted.path.device)
-    last = accepted.counts - 1
-    tokens = tree.tokens[lines[:, None], accepted.path, 0].roll(-1, dims=1)
-    tokens[lines, last] = accepted.next_roots[:, 0]
-    return tokens, scored.hidden[lines, accepted.path[lines, last]]

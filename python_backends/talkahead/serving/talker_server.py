@@ -139,12 +139,10 @@ def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device
 
 
 def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> MethodBook:
-    """Drafters follow the talker's slots; in bfloat16 where it is narrower than float32."""
-    precision = _chosen(config, "precision", Precision.FLOAT32)
-    pool = DraftPool(
+    """Drafters follow the talker's slots."""
+    pool = DraftPool.serving(
         backbone.num_slots,
         backbone.max_positions,
-        torch.float32 if precision is Precision.FLOAT32 else torch.bfloat16,
         str(backbone.device),
         _chosen(config, "decoder", DecoderChoice.AUTO),
     )

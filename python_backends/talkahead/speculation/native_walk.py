@@ -3,7 +3,7 @@
 A walk looks at the nodes that it comes to, of a tree of 64 at three or four; tensors look at all of them.
 Each function returns None where C cannot read the tensors or cannot be compiled.
 
-Shapes: B rows, N nodes, T trials, V vocabulary, M groups, E memberships.
+Shapes: B rows, N nodes, M nodes of a path at most, V vocabulary, D hidden size.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, Structure, byref, c_double, c_int64, c_void_p
 from functools import lru_cache
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SOURCE, NativeSampler, SettingsColumns
 from talkahead.speculation.similarity_groups import SimilarityGroups
-from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speculation.token_tree import TokenTree
 
 _LANES = 16
 
@@ -33,7 +34,17 @@ class _Step(Structure):
         *((name, c_void_p) for name in ("keys", "positions", "parents", "tokens")),
         *((name, c_int64) for name in ("trials", "num_purposes")),
         *((name, c_int64) for name in ("token_purpose", "accept_purpose", "residual_purpose")),
+        ("trial_purpose", c_int64),
     )
+
+
+class _Outcome(Structure):
+    _fields_ = (("most", c_int64), *((name, c_void_p) for name in ("counts", "paths", "next_roots")))
+
+    @classmethod
+    def at(cls, accepted: Accepted) -> Self:
+        tensors = (accepted.counts, accepted.path, accepted.next_roots)
+        return cls(accepted.path.shape[1], *(tensor.data_ptr() for tensor in tensors))
 
 
 class _Leniency(Structure):
@@ -52,17 +63,17 @@ def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
     library = _library(scored)
     if library is None:
         return None
-    call = _Call(tree, scored, context, context.keys[:, None])
+    call = _Call(tree, scored, context)
     library.talkahead_match(byref(call.step), *call.outputs(call.vocabulary))
-    return call.accepted(tree.shape)
+    return call.accepted
 
 
 def longest(
     tree: TokenTree,
     scored: Scored,
     context: Context,
-    streams: Tensor,
     *,
+    trials: int,
     top_k: int,
     eos_top_k: int,
     eos: int,
@@ -70,15 +81,15 @@ def longest(
     """What `accept_longest` accepts of nodes among the draws, or, if `top_k` is not 0, among the best tokens.
 
     Args:
-        streams: int64 [B, T], the keys of the draws at each node.
+        trials: draws at each node.
     """
     library = _library(scored)
     if library is None:
         return None
-    call = _Call(tree, scored, context, streams)
+    call = _Call(tree, scored, context, trials)
     leniency = _Leniency(top_k, eos_top_k, eos)
     library.talkahead_longest(byref(call.step), byref(leniency), *call.outputs(call.vocabulary))
-    return call.accepted(tree.shape)
+    return call.accepted
 
 
 def ratio(
@@ -88,35 +99,51 @@ def ratio(
     library = _library(scored)
     if library is None or (tree.draft_probs is not None and not NativeSampler.fits(tree.draft_probs)):
         return None
-    call = _Call(tree, scored, context, context.keys[:, None])
+    call = _Call(tree, scored, context)
     count = call.vocabulary if groups is None else groups.num_groups
     runs = () if groups is None else call.hold(*groups.runs)
     room = torch.empty(2 * call.vocabulary + count)
-    weights, *results = call.outputs(max(count, call.vocabulary))
+    weights, outcome = call.outputs(max(count, call.vocabulary))
     library.talkahead_ratio(
         *(byref(call.step), byref(_Labels(count, *runs))),
         None if tree.draft_probs is None else call.hold(tree.draft_probs)[0],
-        *(bias, weights, room.data_ptr(), *results),
+        *(bias, weights, room.data_ptr(), outcome),
     )
-    return call.accepted(tree.shape)
+    return call.accepted
+
+
+def advance(tree: TokenTree, scored: Scored, accepted: Accepted) -> tuple[Tensor, Tensor] | None:
+    """What `after_path` finds of trees of more than the root."""
+    library = _library(scored)
+    if library is None or not NativeSampler.fits(scored.hidden):
+        return None
+    count, nodes, width = scored.hidden.shape
+    tokens, hidden = tree.tokens.contiguous(), scored.hidden.contiguous()
+    held = Accepted(*(one.contiguous() for one in (accepted.path, accepted.counts, accepted.next_roots)))
+    added, reached = torch.empty_like(held.path), torch.empty(count, width)
+    library.talkahead_advance(
+        *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(_Outcome.at(held))),
+        *(added.data_ptr(), reached.data_ptr()),
+    )
+    return added, reached
 
 
 class _Call:
     """The arguments of one call, and the tensors behind their addresses, which live as long as it does."""
 
-    def __init__(self, tree: TokenTree, scored: Scored, context: Context, streams: Tensor) -> None:
+    def __init__(self, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> None:
         self._held: list[Tensor] = []
         count, nodes, self.vocabulary = scored.logits.shape
         self._settings = SettingsColumns(*self.hold(*context.settings.columns))
         logits, *others = self.hold(
-            scored.logits, streams, context.positions, tree.shape.parent_row, tree.tokens
+            scored.logits, context.keys, context.positions, tree.shape.parent_row, tree.tokens
         )
         self.step = _Step(
             *(count, nodes, self.vocabulary, logits, ctypes.pointer(self._settings), *others),
-            *(streams.shape[1], len(Purpose), Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL),
+            *(trials, len(Purpose), Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.TRIAL),
         )
-        self._last = torch.empty(count, dtype=torch.int64)
-        self._next_roots = torch.empty((count, 1), dtype=torch.int64)
+        sizes = ((count, tree.shape.paths.shape[1]), (count,), (count, 1))
+        self.accepted = Accepted(*(torch.empty(size, dtype=torch.int64) for size in sizes))
 
     def hold(self, *tensors: Tensor) -> list[int]:
         """Addresses of the tensors, made contiguous."""
@@ -124,13 +151,9 @@ class _Call:
         self._held += contiguous
         return [tensor.data_ptr() for tensor in contiguous]
 
-    def outputs(self, width: int) -> list[int]:
-        """Addresses of room for `width` weights, and of the results."""
-        return self.hold(torch.empty(width + _LANES), self._last, self._next_roots)
-
-    def accepted(self, shape: TreeShape) -> Accepted:
-        paths = shape.paths[self._last].clamp_min_(0)
-        return Accepted(paths, shape.depth_row[self._last] + 1, self._next_roots)
+    def outputs(self, width: int) -> tuple[int, object]:
+        """Room for `width` weights, and where the results go: `accepted`."""
+        return self.hold(torch.empty(width + _LANES))[0], byref(_Outcome.at(self.accepted))
 
 
 def _library(scored: Scored) -> ctypes.CDLL | None:
@@ -144,13 +167,17 @@ def _bound() -> ctypes.CDLL | None:
         library = load_library(SOURCE)
     except NativeUnavailable:
         return None
-    results = (c_void_p, c_void_p, c_void_p)
+    results = (c_void_p, POINTER(_Outcome))
     library.talkahead_match.argtypes = [POINTER(_Step), *results]
     library.talkahead_longest.argtypes = [POINTER(_Step), POINTER(_Leniency), *results]
     library.talkahead_ratio.argtypes = [
         *(POINTER(_Step), POINTER(_Labels), c_void_p, c_double, c_void_p),
         *results,
     ]
-    for function in (library.talkahead_match, library.talkahead_longest, library.talkahead_ratio):
+    library.talkahead_advance.argtypes = [
+        *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), c_void_p, c_void_p)
+    ]
+    walks = (library.talkahead_match, library.talkahead_longest, library.talkahead_ratio)
+    for function in (*walks, library.talkahead_advance):
         function.restype = None
     return library

@@ -28,8 +28,8 @@ class ToleranceVerifier:
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
             return accept_root(scored, context)
-        streams = trial_streams(context.keys, self._tolerance)
-        accepted = native_walk.longest(tree, scored, context, streams, top_k=0, eos_top_k=0, eos=self._eos)
+        limits = {"trials": self._tolerance, "top_k": 0, "eos_top_k": 0, "eos": self._eos}
+        accepted = native_walk.longest(tree, scored, context, **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from talkahead.backbone import decoder_choice
+from talkahead.backbone.decoder_choice import DecoderChoice
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
@@ -139,3 +141,12 @@ def decode(talker: Path, drafter: Drafter, temperature: float, steps: int) -> li
         for row, own in enumerate(tokens):
             own += drawn.tokens[row, : drawn.counts[row]].tolist()
     return tokens
+
+
+def test_drafts_are_served_as_narrow_as_the_cpu_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for able in (torch.int8, torch.bfloat16, torch.float32):
+        known = {torch.float32, able}
+        monkeypatch.setattr(decoder_choice, "can_multiply", known.__contains__)
+        assert DraftPool.serving(ROWS, POSITIONS).dtype is able
+    assert DraftPool.serving(ROWS, POSITIONS, choice=DecoderChoice.TORCH).dtype is torch.float32
+    assert DraftPool.serving(ROWS, POSITIONS, "cuda").dtype is torch.bfloat16

@@ -75,7 +75,7 @@ def make_drafter(kind: str, llama: Llama, tells_probs: bool) -> DraftLmDrafter |
 
 
 class BothDrafter(NullDrafter):
-    """A native drafter and its twin, which proposes with tensors, live through the same steps."""
+    """A native drafter and its twin, which does all with tensors, live through the same steps."""
 
     def __init__(self, native: DraftLmDrafter | MtpDrafter, twin: DraftLmDrafter | MtpDrafter) -> None:
         self._native, self._twin = native, twin
@@ -92,8 +92,8 @@ class BothDrafter(NullDrafter):
         return ours
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
-        for one in (self._native, self._twin):
-            one.observe(tree, scored, accepted, context)
+        self._native.observe(tree, scored, accepted, context)
+        self._twin.observe_in_torch(tree, scored, accepted, context)
 
     def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
         for one in (self._native, self._twin):

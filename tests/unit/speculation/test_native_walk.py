@@ -17,6 +17,7 @@ from markov_speech import (
     settings_of,
 )
 from talkahead.speculation import native_walk
+from talkahead.speculation.after_path import after_path, after_path_in_torch
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.native_sampler import native_sampler
@@ -88,13 +89,27 @@ def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case)
         assert len(in_c.counts.unique()) > 1
 
 
+def test_c_adds_what_tensors_add(case: Case) -> None:
+    tree, scored, context = case
+    hidden = torch.randn(ROWS, tree.num_nodes, 16, generator=torch.Generator().manual_seed(2))
+    scored = Scored(scored.logits, hidden)
+    accepted = MATCH.accept(tree, scored, context)
+    (in_c, reached), (in_torch, expected) = (
+        add(tree, scored, accepted) for add in (after_path, after_path_in_torch)
+    )
+    is_added = torch.arange(in_torch.shape[1]) < accepted.counts[:, None]
+    assert torch.equal(in_c[is_added], in_torch[is_added])
+    assert torch.equal(reached, expected)
+
+
 def test_what_c_cannot_read_goes_to_torch(case: Case) -> None:
     tree, scored, context = case
     double = Scored(scored.logits.double(), scored.hidden)
-    limits = {"top_k": 1, "eos_top_k": 1, "eos": 0}
+    limits = {"trials": 1, "top_k": 1, "eos_top_k": 1, "eos": 0}
     assert native_walk.match(tree, double, context) is None
     assert native_walk.ratio(tree, double, context, None, 0.0) is None
-    assert native_walk.longest(tree, double, context, context.keys[:, None], **limits) is None
+    assert native_walk.longest(tree, double, context, **limits) is None
+    assert native_walk.advance(tree, double, MATCH.accept(*case)) is None
     for in_c, _ in WALKS.values():
         assert torch.equal(in_c(tree, double, context).counts, in_c(*case).counts)
 

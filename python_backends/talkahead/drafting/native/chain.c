@@ -1,4 +1,5 @@
-/* A drafted chain for all rows in one call: what is missing is fed, a token is drawn, fed, and so on.
+/* A drafted chain for all rows in one call: what is missing is fed, a token is drawn, fed, and so on; and in another
+ * call, what a step made of it.
  *
  * The meaning is that of draft_lm_drafter.py and mtp_drafter.py. A draft model is one decoder that is fed tokens, its
  * own draws among them; modules are a decoder each, fed the states of the one before and what their tokens tell them.
@@ -193,4 +194,49 @@ int talkahead_draft(const struct drafter *drafter, const struct rows *rows) {
         for (int64_t s = 0; !drafter->modules && s < rows->count; s++) ends[s]++;
     }
     return 0;
+}
+
+/* What a step made of its trees [S, N], as verifiers tell it. */
+struct observed {
+    int64_t first, count, nodes, most; /* most: M, nodes of a path at most */
+    const int64_t *positions;          /* [S], of the roots */
+    const int64_t *tokens;             /* [S, N] */
+    const int64_t *counts, *paths;     /* [S], [S, M] */
+    const int64_t *next_roots;         /* [S] */
+    const float *before, *hidden;      /* [S, D] that drew the roots, [S, N, D] */
+};
+
+/* The token said so far behind the root, the root itself at 0. */
+static int64_t said_behind(const struct observed *observed, int64_t s, int64_t behind) {
+    if (behind == observed->counts[s]) return observed->next_roots[s];
+    return observed->tokens[s * observed->nodes + observed->paths[s * observed->most + behind]];
+}
+
+/* Of the remembered drafted tokens, how many were said, one after the other. */
+static int64_t num_right(const struct drafter *drafter, const struct observed *observed, int64_t s) {
+    const int64_t *kept = drafter->kept + (observed->first + s) * drafter->num_kept;
+    int64_t known = least(observed->counts[s] - !drafter->modules, drafter->num_kept), right = 0;
+    while (right < known && kept[right] == said_behind(observed, s, right + 1)) right++;
+    return right;
+}
+
+/* Writes down what was said, and cuts KV back to what was fed with tokens that were said. */
+void talkahead_observe(const struct drafter *drafter, const struct observed *observed) {
+    int64_t hidden = drafter->hidden, num_decoders = drafter->modules ? drafter->length : 1;
+    size_t bytes = (size_t)hidden * sizeof(float);
+    for (int64_t s = 0; s < observed->count; s++) {
+        int64_t slot = observed->first + s, position = observed->positions[s], count = observed->counts[s];
+        const int64_t *path = observed->paths + s * observed->most;
+        for (int64_t i = 0; i <= count; i++) *said_at(drafter, slot, position + i) = said_behind(observed, s, i);
+        if (drafter->modules) memcpy(state_at(drafter, 0, slot, position), observed->before + s * hidden, bytes);
+        for (int64_t i = 0; drafter->modules && i < count; i++)
+            memcpy(state_at(drafter, 0, slot, position + 1 + i),
+                   observed->hidden + (s * observed->nodes + path[i]) * hidden, bytes);
+        if (drafter->modules && !drafter->sees_tokens) continue;
+        int64_t known = prompt_of(drafter, slot) + position + 1 + num_right(drafter, observed, s);
+        for (int64_t depth = 0; depth < num_decoders; depth++) {
+            int64_t *length = drafter->decoders[depth].lengths + slot, most = known > depth ? known - depth : 0;
+            *length = least(*length, most);
+        }
+    }
 }

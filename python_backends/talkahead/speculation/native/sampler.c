@@ -245,13 +245,29 @@ struct step {
     int64_t streams, nodes, vocabulary;
     const float *logits; /* [S, N, V] */
     const struct settings *settings;
-    const uint64_t *keys;     /* [S, T] */
+    const uint64_t *keys;     /* [S] */
     const int64_t *positions; /* [S], of the roots */
     const int64_t *parents;   /* [N], lower than the node; the root's is not looked at */
     const int64_t *tokens;    /* [S, N] */
-    int64_t trials;           /* T */
-    int64_t num_purposes, token_purpose, accept_purpose, residual_purpose;
+    int64_t trials;           /* T; a trial's key derives from the stream's, which the first one has itself */
+    int64_t num_purposes, token_purpose, accept_purpose, residual_purpose, trial_purpose;
 };
+
+/* Of each stream: nodes on its path, the path, node 0 first and padded with it, and the next root. */
+struct outcome {
+    int64_t most; /* M, of a path */
+    int64_t *counts, *paths, *next_roots; /* [S], [S, M], [S] */
+};
+
+static void tell(const struct step *step, const struct outcome *outcome, int64_t stream, int64_t last,
+                 int64_t next_root) {
+    int64_t *path = outcome->paths + stream * outcome->most, count = 1;
+    for (int64_t node = last; node > 0; node = step->parents[node]) count++;
+    memset(path, 0, outcome->most * sizeof *path);
+    outcome->counts[stream] = count;
+    for (int64_t node = last; node > 0; node = step->parents[node]) path[--count] = node;
+    outcome->next_roots[stream] = next_root;
+}
 
 static const float *logits_of(const struct step *step, int64_t stream, int64_t node) {
     return step->logits + (stream * step->nodes + node) * step->vocabulary;
@@ -260,8 +276,9 @@ static const float *logits_of(const struct step *step, int64_t stream, int64_t n
 /* Key of a draw for the token behind a node of this depth. */
 static uint64_t key_behind(const struct step *step, int64_t stream, int64_t trial, int64_t depth, int64_t purpose) {
     int64_t position = step->positions[stream] + depth + 1;
-    return mix(step->keys[stream * step->trials + trial] +
-               (uint64_t)(position * step->num_purposes + purpose + 1) * GOLDEN);
+    uint64_t key = step->keys[stream];
+    if (trial) key = mix(key + (uint64_t)(trial * step->num_purposes + step->trial_purpose + 1) * GOLDEN);
+    return mix(key + (uint64_t)(position * step->num_purposes + purpose + 1) * GOLDEN);
 }
 
 /* The first child of a node behind `before`, or -1. */
@@ -281,8 +298,8 @@ static int64_t plain_draw(const struct step *step, int64_t stream, int64_t node,
     return first_of(weights, step->vocabulary, smallest, key_behind(step, stream, 0, depth, step->token_purpose));
 }
 
-/* match_verifier.py: each stream's last accepted node [S], and the next root [S]. */
-void talkahead_match(const struct step *step, float *weights, int64_t *last, int64_t *next_roots) {
+/* match_verifier.py */
+void talkahead_match(const struct step *step, float *weights, const struct outcome *outcome) {
     for (int64_t stream = 0; stream < step->streams; stream++) {
         const int64_t *tokens = step->tokens + stream * step->nodes;
         int64_t node = 0, child = 0, drawn = 0;
@@ -292,8 +309,7 @@ void talkahead_match(const struct step *step, float *weights, int64_t *last, int
             child = next_child(step, node, node);
             while (child >= 0 && tokens[child] != drawn) child = next_child(step, node, child);
         }
-        last[stream] = node;
-        next_roots[stream] = drawn;
+        tell(step, outcome, stream, node, drawn);
     }
 }
 
@@ -349,9 +365,9 @@ static int64_t visit_children(const struct step *step, const struct leniency *le
     return draws[0];
 }
 
-/* longest_path.py: each stream's last accepted node [S], and the next root [S]. */
-void talkahead_longest(const struct step *step, const struct leniency *leniency, float *weights, int64_t *last,
-                       int64_t *next_roots) {
+/* longest_path.py */
+void talkahead_longest(const struct step *step, const struct leniency *leniency, float *weights,
+                       const struct outcome *outcome) {
     for (int64_t stream = 0; stream < step->streams; stream++) {
         struct visit visits[step->nodes];
         int64_t first[step->nodes], best = 0;
@@ -367,9 +383,8 @@ void talkahead_longest(const struct step *step, const struct leniency *leniency,
                 (one->depth == other->depth && one->log_likelihood > other->log_likelihood))
                 best = node;
         }
-        last[stream] = best;
-        next_roots[stream] =
-            first[best] >= 0 ? first[best] : plain_draw(step, stream, best, visits[best].depth, weights);
+        if (first[best] < 0) first[best] = plain_draw(step, stream, best, visits[best].depth, weights);
+        tell(step, outcome, stream, best, first[best]);
     }
 }
 
@@ -429,13 +444,13 @@ static int64_t residual_draw(const struct labels *labels, const float *target, f
     return first_of(weights, vocabulary, smallest, key);
 }
 
-/* rejection_walk.py: each stream's last accepted node [S], and the next root [S].
+/* rejection_walk.py
  *
  * `draft` [S, N, V] is what each node was drawn from; null: each was certain. `room` holds two vocabularies and the
  * labels, `weights` the larger of both.
  */
 void talkahead_ratio(const struct step *step, const struct labels *labels, const float *draft, double bias,
-                     float *weights, float *room, int64_t *last, int64_t *next_roots) {
+                     float *weights, float *room, const struct outcome *outcome) {
     int64_t vocabulary = step->vocabulary;
     float *target = room, *certain = room + vocabulary, *left = room + 2 * vocabulary;
     memset(certain, 0, vocabulary * sizeof *certain);
@@ -463,10 +478,26 @@ void talkahead_ratio(const struct step *step, const struct labels *labels, const
             }
             certain[token] = 0;
         }
-        last[stream] = node;
-        next_roots[stream] =
+        int64_t next_root =
             order ? residual_draw(labels, target, left, vocabulary,
                                   key_behind(step, stream, 0, depth, step->residual_purpose), weights)
                   : plain_draw(step, stream, node, depth, weights);
+        tell(step, outcome, stream, node, next_root);
+    }
+}
+
+/* What a step added to each stream, tokens [S, M], and the hidden state [S, D] at the end of its path.
+ *
+ * Of trees of `nodes` tokens, with hidden states [S, N, D].
+ */
+void talkahead_advance(int64_t streams, int64_t nodes, int64_t width, const int64_t *tokens, const float *hidden,
+                       const struct outcome *accepted, int64_t *added, float *reached) {
+    for (int64_t stream = 0; stream < streams; stream++) {
+        const int64_t *path = accepted->paths + stream * accepted->most;
+        int64_t count = accepted->counts[stream], *own = added + stream * accepted->most;
+        memset(own, 0, accepted->most * sizeof *own);
+        for (int64_t place = 1; place < count; place++) own[place - 1] = tokens[stream * nodes + path[place]];
+        own[count - 1] = accepted->next_roots[stream];
+        memcpy(reached + stream * width, hidden + (stream * nodes + path[count - 1]) * width, width * sizeof *reached);
     }
 }

@@ -74,6 +74,7 @@ class Recogniser:
                 lm=None,
                 dict=str(dictionary),
                 loglevel="FATAL",
+                cmn="batch",
             )
             self._decoder.add_lm_file(_TEXTS, str(model))
 

@@ -51,7 +51,8 @@ def confirmed(found: Phrases, asked: Sequence[str], heard: Sequence[str]) -> Phr
     text, hearing = " ".join(asked), " ".join(heard)
     changes = Levenshtein.editops(text, hearing)
     missing = {change.src_pos for change in changes if change.tag == "delete"}
-    extra = len(hearing) - len(text)  # a word misheard as another puts letters in and takes others out
+    # A word misheard as another puts letters in and takes others out; what is said again adds words.
+    extra = len(hearing) - len(text) if len(heard) > len(asked) else 0
     return Phrases(
         tuple(phrase for phrase in found.skipped if _share_missing(phrase, text, missing) >= _MOST),
         tuple(phrase for phrase in found.repeated if extra >= _MOST * len(phrase)),

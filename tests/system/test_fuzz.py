@@ -101,7 +101,7 @@ def attempts(draw: st.DrawFn) -> Attempt:
         parameters={"max_seconds": SHORT, **{name: draw(parameter_values[name]) for name in names}},
         tensors=draw(mostly(st.just({}), tensors)),
         cut_bytes=draw(st.sampled_from([0] * 19 + [1])),
-        leaves_after=draw(st.sampled_from([None] * 8 + [0, 1])),
+        leaves_after=draw(st.sampled_from([None] * 5 + [0, 1])),
         is_polite=draw(st.sampled_from([True, True, False])),
     )
 

@@ -22,23 +22,13 @@ from training.draft_acceptance import Acceptance, OwnSpeech
 from training.draft_lessons import FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
 from training.draft_shape import DraftShape
+from training.optimizers import optimizers_of
 from training.own_speech import read_prompts
 from training.schedule import Schedule
 
-_TABLES = ("embed_tokens", "lm_head", "heads.")
+TABLES = ("embed_tokens", "lm_head", "heads.")
 _EVERY = 100
 """Steps between two checkpoints."""
-
-
-def optimizers_of(network: nn.Module, decay: float) -> list[torch.optim.Optimizer]:
-    """Muon for the hidden matrices (it needs fewer steps), AdamW for embeddings, norms and heads."""
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, value in network.named_parameters():
-        hidden = value.ndim == 2 and not any(part in name for part in _TABLES)
-        (matrices if hidden else others).append(value)
-    muon = torch.optim.Muon(matrices, lr=1e-3, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
-    return [muon, torch.optim.AdamW(others, lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)]
 
 
 class Pupil:
@@ -51,7 +41,7 @@ class Pupil:
         self._options = options
         self._target = target_hash(talker.folder)
         self._schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
-        self._optimizers = optimizers_of(self.network, options.decay)
+        self._optimizers = optimizers_of(self.network, TABLES, options.decay)
         self._checkpoint = Checkpoint(self.folder.with_suffix(".pt"), self.network, *self._optimizers)
         self.step = self._checkpoint.resume()
 

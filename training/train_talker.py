@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from training.checkpoint import Checkpoint, go_on_from, report
 from training.dataset import STEP, Batch, Dataset
+from training.optimizers import optimizers_of
 from training.schedule import Schedule
 from training.shared_codes import plain, share
 
@@ -94,17 +95,6 @@ class Voice(nn.Module):
         return -picked[inside].mean()
 
 
-def optimizers_of(voice: Voice, decay: float) -> list[torch.optim.Optimizer]:
-    """Muon for the hidden matrices (it needs fewer steps), AdamW for embeddings, norms and the head."""
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, value in voice.named_parameters():
-        hidden = value.ndim == 2 and not any(part in name for part in _TABLES)
-        (matrices if hidden else others).append(value)
-    muon = torch.optim.Muon(matrices, lr=1e-3, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
-    return [muon, torch.optim.AdamW(others, lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)]
-
-
 @torch.no_grad()
 def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int) -> Losses:
     """Mean losses over the first batches of a split, without dropout or corruption."""
@@ -154,7 +144,7 @@ def train(options: argparse.Namespace) -> None:
         layer
     ) in voice.talker.model.layers:  # nearly halves a step; `dynamic`: lengths vary from batch to batch
         layer.compile(dynamic=True)
-    optimizers = optimizers_of(voice, options.decay)
+    optimizers = optimizers_of(voice, _TABLES, options.decay)
     checkpoint = Checkpoint(options.out / "talker.pt", voice, *optimizers)
     first = step = checkpoint.resume()
     began, smooth, epoch = time.monotonic(), 0.0, first

@@ -13,7 +13,8 @@ from training.dataset import Batch
 from training.draft_lessons import IGNORE, FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
 from training.draft_shape import DraftShape, first_layers
-from training.train_drafts import optimizers_of
+from training.optimizers import optimizers_of
+from training.train_drafts import TABLES
 
 WIDTH, EOS = 16, 20
 CONFIG = LlamaConfig(EOS + 1, EOS, WIDTH, 32, 3, 1, 1, 16)
@@ -135,7 +136,7 @@ def test_a_draft_learns(talker: FrozenTalker, lesson: Lesson, kind: str) -> None
     torch.manual_seed(2)
     network = DraftShape.of(kind).begin(talker.llama)
     network.requires_grad_(True)
-    optimizers = optimizers_of(network, decay=0.0)
+    optimizers = optimizers_of(network, TABLES, decay=0.0)
     frozen = {name: value.clone() for name, value in talker.llama.state_dict().items()}
     found = []
     for _ in range(60):

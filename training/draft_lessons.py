@@ -47,14 +47,13 @@ def drawing(states: Tensor, starts: Tensor, count: int) -> Tensor:
 
 
 class FrozenTalker:
-    """Text encoder and talker as they are served; neither learns."""
+    """Text encoder and talker as they are served; neither learns unless it is asked to (`requires_grad_`)."""
 
     def __init__(self, repository: Path) -> None:
         self.folder = repository / "talker" / "1"
         self.encoder = TextEncoder.load(repository / "encoder" / "1")
         self.llama = Llama.load(self.folder)
 
-    @torch.no_grad()
     def lesson(self, batch: Batch) -> Lesson:
         prompts = self.encoder(batch.symbols, batch.num_symbols, batch.voices)
         embedded = self.llama.model.embed_tokens(batch.frames)

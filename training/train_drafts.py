@@ -17,6 +17,7 @@ from talkahead.drafting.draft_artifact import Draft, DraftKind, target_hash
 from torch import Tensor, nn
 
 from training.checkpoint import Checkpoint, report
+from training.compiled_layers import compile_layers
 from training.dataset import Dataset
 from training.draft_acceptance import Acceptance, OwnSpeech
 from training.draft_lessons import FrozenTalker, Lesson
@@ -89,6 +90,8 @@ def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     talker = FrozenTalker(options.repository)
     pupils = [Pupil(shape, talker, options) for shape in options.kind]
+    for network in (talker.llama, *(pupil.network for pupil in pupils)):
+        compile_layers(network)
     learn, held_out = Dataset(options.dataset, "train"), Dataset(options.dataset, "development")
     batches = held_out.batches(options.tokens, seed=0)
     exams = [talker.lesson(batch) for _, batch in zip(range(4), batches, strict=False)]

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.checkpoint import Checkpoint, go_on_from, report
+from training.compiled_layers import compile_layers
 from training.dataset import STEP, Batch, Dataset
 from training.optimizers import optimizers_of
 from training.schedule import Schedule
@@ -140,10 +141,7 @@ def train(options: argparse.Namespace) -> None:
         go_on_from(voice.encoder, options.start / "encoder" / "encoder.safetensors")
         go_on_from(voice.talker, options.start / "talker" / "model.safetensors")
     share(voice.talker, codec)
-    for (
-        layer
-    ) in voice.talker.model.layers:  # nearly halves a step; `dynamic`: lengths vary from batch to batch
-        layer.compile(dynamic=True)
+    compile_layers(voice.talker)
     optimizers = optimizers_of(voice, _TABLES, options.decay)
     checkpoint = Checkpoint(options.out / "talker.pt", voice, *optimizers)
     first = step = checkpoint.resume()

@@ -28,7 +28,7 @@ def put_drafts(talker: Path) -> None:
     state = llama.state_dict()
     cut.load_state_dict({name: state[name] for name in cut.state_dict()})
     networks = {
-        DraftKind.HEADS: DraftHeads.beginning_as(llama.lm_head.weight, 3),
+        DraftKind.HEADS: DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight),
         DraftKind.MTP: MtpModules.beginning_as(llama, MODULES, sees_tokens=True),
         DraftKind.DRAFT_LM: cut,
     }

@@ -44,7 +44,7 @@ class Teaching:
         return self._of_draft_lm(network, lesson)
 
     def _of_heads(self, heads: DraftHeads, lesson: Lesson) -> Tensor:
-        """Head i at the state that draws token t is asked for token t + i."""
+        """Head i at the state that draws token t, and told that token, is asked for token t + i."""
         usable = torch.nonzero(lesson.tokens[:, 1:] != IGNORE)
         rows, places = usable[torch.randperm(len(usable))[: self.sample]].unbind(1)
         parts = []
@@ -52,7 +52,8 @@ class Teaching:
             behind = (places + ahead).clamp_max(lesson.tokens.shape[1] - 1)
             is_known = (behind == places + ahead) & (lesson.tokens[rows, behind] != IGNORE)
             own, here, there = rows[is_known], places[is_known], behind[is_known]
-            logits = heads.guesses(lesson.hidden[own, here], ahead - 1)
+            seen = heads.seen(lesson.hidden[own, here], lesson.tokens[own, here])
+            logits = heads.guesses(seen, ahead - 1)
             parts.append(self._nats(logits, lesson.tokens[own, there], lesson.hidden[own, there]))
         return torch.stack(parts)
 

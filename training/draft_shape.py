@@ -1,4 +1,4 @@
-"""Names of drafts: a kind, and a size if not the usual: `heads-6`, `mtp-1`, `mtp-blind`, `draft_lm-3`."""
+"""Names of drafts: a kind, and a size if not the usual: `heads-6`, `mtp-1`, `draft_lm-2`, `heads-blind`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DraftShape:
 
     Args:
         size: heads, modules or layers.
-        sees_tokens: of `mtp`: modules are told tokens; a blind one sees hidden states alone.
+        sees_tokens: heads and modules are told tokens; a blind one sees hidden states alone.
     """
 
     name: str
@@ -36,7 +36,7 @@ class DraftShape:
     def of(cls, name: str) -> Self:
         """Raises ValueError for what is no name of a draft."""
         found = _NAME.fullmatch(name)
-        if found is None or (found[3] and found[1] != DraftKind.MTP):
+        if found is None or (found[3] and found[1] == DraftKind.DRAFT_LM):
             raise ValueError(name)
         kind = DraftKind(found[1])
         return cls(name, kind, int(found[2] or _SIZES[kind]), sees_tokens=not found[3])
@@ -44,7 +44,8 @@ class DraftShape:
     def begin(self, talker: Llama) -> DraftHeads | MtpModules | Llama:
         """The draft before its first step: as near to the talker as its kind allows."""
         if self.kind is DraftKind.HEADS:
-            return DraftHeads.beginning_as(talker.lm_head.weight, self.size)
+            embeddings = talker.model.embed_tokens.weight if self.sees_tokens else None
+            return DraftHeads.beginning_as(talker.lm_head.weight, self.size, embeddings)
         if self.kind is DraftKind.MTP:
             return MtpModules.beginning_as(talker, self.size, sees_tokens=self.sees_tokens)
         return first_layers(talker, self.size)

@@ -194,9 +194,10 @@ class Trial:
 
     def _heads(self, learned: Sequence[Utterance]) -> DraftHeads:
         torch.manual_seed(self.options.seed)
-        heads = DraftHeads.beginning_as(self.state["lm_head.weight"], self.options.heads)
-        hidden, wanted = positions(learned, self.options.heads)
-        train_heads(heads, hidden, wanted, self.options.steps, self.options.rate, self.options.seed)
+        embeddings = self.state["model.embed_tokens.weight"]
+        heads = DraftHeads.beginning_as(self.state["lm_head.weight"], self.options.heads, embeddings)
+        seen = positions(learned, self.options.heads)
+        train_heads(heads, *seen, self.options.steps, self.options.rate, self.options.seed)
         return heads.eval().requires_grad_(False)
 
     def _trees(self, heads: DraftHeads, spoken: dict[str, list[Utterance]]) -> Iterator[TreeTrial]:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 from talkahead.config import RequestOptions
-from talkahead.drafting.draft_artifact import Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from torch import Tensor, nn
 
-from training.checkpoint import Checkpoint, report
+from training.checkpoint import Checkpoint, go_on_from, report
 from training.compiled_layers import compile_layers
 from training.dataset import Dataset
 from training.draft_acceptance import Acceptance, OwnSpeech
@@ -37,7 +37,10 @@ class Pupil:
 
     def __init__(self, shape: DraftShape, talker: FrozenTalker, options: argparse.Namespace) -> None:
         self.shape = shape
-        self.network = shape.begin(talker.llama).requires_grad_(True)
+        self.network = shape.begin(talker.llama)
+        if options.start:
+            go_on_from(self.network, options.start / shape.name / WEIGHTS)
+        self.network.requires_grad_(True)
         self.folder: Path = options.out / shape.name
         self._options = options
         self._target = target_hash(talker.folder)
@@ -136,11 +139,12 @@ def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> Acceptance
 def main() -> None:
     parser = argparse.ArgumentParser(prog="training.train_drafts", description=__doc__)
     add = parser.add_argument
-    example = "one or several of heads, mtp, draft_lm; with a size: heads-6, mtp-1, draft_lm-3; mtp-blind"
+    example = "of heads, mtp, draft_lm; with a size: heads-6, mtp-1; or told no tokens: mtp-blind"
     add("--kind", type=DraftShape.of, nargs="+", required=True, metavar="NAME", help=example)
     add("--repository", type=Path, default=Path("model_repository"), help="with the talker to draft for")
     add("--dataset", type=Path, default=Path("build/training/dataset.npz"), help="(%(default)s)")
     add("--out", type=Path, default=Path("build/training/drafts"), help="checkpoints and results")
+    add("--start", type=Path, help="folder of drafts to go on from, of the same names, if of another talker")
     add("--steps", type=int, default=1_000)
     add("--tokens", type=int, default=6_000, help="padded positions in a step")
     add("--places", type=int, default=2_048, help="of kind heads: positions learned from in a step")

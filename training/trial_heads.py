@@ -22,20 +22,23 @@ _DECAY = 0.8
 _BATCH = 2_048
 
 
-def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
-    """Hidden states [M, D], and the tokens that each one's heads should say, [M, K], -100 behind the end."""
-    hidden, wanted = [], []
+def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states [M, D], the tokens [M] that they drew, and those that each one's heads should say,
+    [M, K], -100 behind the end.
+    """
+    hidden, roots, wanted = [], [], []
     for utterance in utterances:
         states = torch.stack(utterance.hidden)
         behind = torch.full((num_heads,), _IGNORE)
         tokens = torch.cat([torch.tensor(utterance.tokens), behind])
         hidden.append(states)
+        roots.append(tokens[: len(states)])
         wanted.append(tokens.unfold(0, num_heads, 1)[1 : len(states) + 1])
-    return torch.cat(hidden), torch.cat(wanted)
+    return torch.cat(hidden), torch.cat(roots), torch.cat(wanted)
 
 
 def train_heads(
-    heads: DraftHeads, hidden: Tensor, wanted: Tensor, steps: int, rate: float, seed: int
+    heads: DraftHeads, hidden: Tensor, roots: Tensor, wanted: Tensor, steps: int, rate: float, seed: int
 ) -> None:
     """Cross entropy of every head, the i-th weighted by 0.8^i (from 1)."""
     generator = torch.Generator().manual_seed(seed)
@@ -46,7 +49,7 @@ def train_heads(
         schedule.apply(optimizer, step)
         chosen = torch.randint(len(hidden), (_BATCH,), generator=generator)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = heads(hidden[chosen])
+            logits = heads(hidden[chosen], roots[chosen])
         losses = functional.cross_entropy(
             logits.float().transpose(1, 2), wanted[chosen], ignore_index=_IGNORE, reduction="none"
         )
@@ -56,11 +59,12 @@ def train_heads(
 
 
 @torch.inference_mode()
-def ranks(heads: DraftHeads, hidden: Tensor, wanted: Tensor) -> Tensor:
+def ranks(heads: DraftHeads, hidden: Tensor, roots: Tensor, wanted: Tensor) -> Tensor:
     """Place of each wanted token among its head's guesses, from 0, int64 [M, K]; V behind the end."""
     found = []
-    for states, tokens in zip(torch.split(hidden, _BATCH), torch.split(wanted, _BATCH), strict=True):
-        logits = heads(states)
+    pieces = (torch.split(one, _BATCH) for one in (hidden, roots, wanted))
+    for states, drawn, tokens in zip(*pieces, strict=True):
+        logits = heads(states, drawn)
         own = logits.gather(2, tokens.clamp_min(0)[..., None])
         places = (logits > own).sum(2)
         found.append(torch.where(tokens == _IGNORE, logits.shape[2], places))

@@ -13,7 +13,7 @@ from enum import StrEnum
 from perf.speculation.installation import Installation, Similarity
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
 
-HEADS = ("heads", "heads-6")
+HEADS = ("heads", "heads-6", "heads-blind")
 MTP = ("mtp-1", "mtp")
 BLIND = "mtp-blind"
 DRAFT_LM = "draft_lm"

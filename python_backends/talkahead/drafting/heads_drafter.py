@@ -18,7 +18,7 @@ from talkahead.speculation.token_tree import TokenTree
 
 class HeadsDrafter(NullDrafter):
     """Fills the tree with each head's best tokens, the end of speech among them. Keeps nothing between steps:
-    all that it looks at is the hidden state that drew the root.
+    all that it looks at is the root and the hidden state that drew it.
 
     Args:
         tree: its depth is at most the number of heads.
@@ -44,14 +44,15 @@ class HeadsDrafter(NullDrafter):
     def propose(self, context: Context) -> TokenTree:
         if not self._depth:
             return super().propose(context)
-        nodes = self._best(context.hidden).index_select(1, self._places)
+        seen = self._heads.seen(context.hidden, context.roots[:, 0])
+        nodes = self._best(seen).index_select(1, self._places)
         return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
 
-    def _best(self, hidden: Tensor) -> Tensor:
+    def _best(self, seen: Tensor) -> Tensor:
         """int64 [S, sum of widths]: the best tokens of each level's head."""
         if self._native is not None:
-            return self._native.best(hidden, self._widths)
+            return self._native.best(seen, self._widths)
         widths = self._widths.tolist()
-        guesses = (self._heads.guesses(hidden, level) for level in range(self._depth))
+        guesses = (self._heads.guesses(seen, level) for level in range(self._depth))
         best = [torch.topk(one, width).indices for one, width in zip(guesses, widths, strict=True)]
         return torch.cat(best, dim=1)

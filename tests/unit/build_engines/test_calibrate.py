@@ -30,7 +30,8 @@ def repository(tmp_path: Path) -> Path:
     llama = Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
     talker = tmp_path / "talker" / "1"
     llama.save(talker)
-    heads = DraftHeads.beginning_as(llama.lm_head.weight, 3).to(torch.bfloat16)
+    heads = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
+    heads = heads.to(torch.bfloat16)
     folder = talker / "drafts" / "heads"
     Draft(DraftKind.HEADS, heads, target_hash(talker)).save(folder)
     Manifest("", "", "", 0, {}, {WEIGHTS: sha256(folder / WEIGHTS)}, "").write(folder)

@@ -12,7 +12,6 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
-from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, draft_lm_drafter, mtp_drafter
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -27,7 +26,7 @@ from talkahead.speculation.pairs import DraftSizes, Offer
 from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.registry import TargetTokens
 from talkahead.speculation.similarity_groups import SimilarityGroups
-from tiny_talker import POSITIONS, TREE, make_cut, make_modules
+from tiny_talker import POSITIONS, TREE, make_cut, make_heads, make_modules
 from torch import Tensor
 
 SMALL_TREE = RankTree(((0,), (1,), (0, 0)))
@@ -169,7 +168,7 @@ class Crowd:
 def drafters_of(llama: Llama, pool: DraftPool) -> dict[str, Drafter]:
     """Drafts that are somewhat like the talker, so that some of what they draft is right."""
     dtype = torch.float64 if pool.dtype is torch.float64 else torch.float32
-    heads = DraftHeads.beginning_as(llama.lm_head.weight, 3).to(dtype).requires_grad_(False)
+    heads = make_heads(llama).to(dtype)
     modules = make_modules(llama, sees_tokens=True).to(dtype)
     return {
         "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE)),

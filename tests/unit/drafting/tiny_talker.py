@@ -78,10 +78,17 @@ def module_decoder(llama: Llama, module: MtpModule, slots: int = SLOTS) -> SlotD
     )
 
 
+def make_heads(llama: Llama) -> DraftHeads:
+    """Three that know something of the root."""
+    torch.manual_seed(9)
+    heads = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
+    torch.nn.init.normal_(heads.projector.weight, std=0.1)
+    return heads.requires_grad_(False)
+
+
 def make_drafter(kind: str, llama: Llama, slots: int = SLOTS) -> Drafter:
     if kind == "heads":
-        heads = DraftHeads.beginning_as(llama.lm_head.weight, 3).double().requires_grad_(False)
-        return HeadsDrafter(heads, TREE)
+        return HeadsDrafter(make_heads(llama).double(), TREE)
     if kind == "draft_lm":
         cut = make_cut(llama)
         decoder = make_decoder(cut, positions=POSITIONS + LENGTH, slots=slots)

@@ -53,6 +53,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int, *names: str) 
     ]
     words += ["--steps", steps, "--tokens", 200, "--texts", 2, "--measured", 2, "--kind", *names]
     monkeypatch.setattr(sys, "argv", ["train_drafts", *map(str, words)])
+    monkeypatch.setattr(train_drafts, "compile_layers", lambda network: None)  # takes longer than the run
     train_drafts.main()
 
 

@@ -60,7 +60,9 @@ def spoken(talker: Llama, prompts: list[torch.Tensor]) -> list[Utterance]:
 @pytest.fixture(scope="module")
 def heads(talker: Llama) -> DraftHeads:
     torch.manual_seed(2)
-    return DraftHeads.beginning_as(talker.lm_head.weight, 3).requires_grad_(False)
+    heads = DraftHeads.beginning_as(talker.lm_head.weight, 3, talker.model.embed_tokens.weight)
+    torch.nn.init.normal_(heads.projector.weight, std=0.1)
+    return heads.requires_grad_(False)
 
 
 def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: list[Utterance]) -> None:
@@ -91,8 +93,9 @@ def test_walked_steps_are_decoded_steps(
 
 def test_heads_are_asked_for_the_tokens_behind_the_one_drawn() -> None:
     one = Utterance(torch.zeros(1, 2), seed=0, tokens=[5, 6, 7, 8], hidden=list(torch.eye(3)))
-    hidden, wanted = positions([one], num_heads=2)
+    hidden, roots, wanted = positions([one], num_heads=2)
     assert hidden.tolist() == torch.eye(3).tolist()
+    assert roots.tolist() == [5, 6, 7]
     assert wanted.tolist() == [[6, 7], [7, 8], [8, -100]]
 
 

@@ -71,14 +71,17 @@ def test_lessons_are_what_the_talker_sees_of_each_utterance_alone(
 
 def test_heads_are_asked_for_what_follows(talker: FrozenTalker, lesson: Lesson) -> None:
     """The loss of head i is that of token t + i at state t, computed one by one."""
-    heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 2)
-    torch.nn.init.normal_(heads.blocks[1].get_parameter("weight"))
+    heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 2, talker.llama.model.embed_tokens.weight)
+    for weight in (heads.blocks[1].get_parameter("weight"), heads.projector.weight):
+        torch.nn.init.normal_(weight)
     heads.requires_grad_(False)
     parts = Teaching(talker.llama).losses(heads, lesson)
     for ahead, part in enumerate(parts.tolist(), 1):
         nats = [
             -float(
-                heads(lesson.hidden[row])[place, ahead - 1].log_softmax(-1)[lesson.tokens[row, place + ahead]]
+                heads(lesson.hidden[row], lesson.known[row])[place, ahead - 1].log_softmax(-1)[
+                    lesson.tokens[row, place + ahead]
+                ]
             )
             for row in range(3)
             for place in range(13 - ahead)
@@ -122,11 +125,11 @@ def test_a_module_is_told_no_token_that_it_is_asked_for(
 
 
 def test_names_tell_kind_and_size() -> None:
-    names = ("heads", "heads-6", "mtp", "mtp-1", "mtp-blind", "draft_lm-3")
-    assert [DraftShape.of(name).size for name in names] == [4, 6, 2, 1, 2, 3]
+    names = ("heads", "heads-6", "heads-blind", "mtp", "mtp-1", "mtp-blind", "draft_lm-3")
+    assert [DraftShape.of(name).size for name in names] == [4, 6, 4, 2, 1, 2, 3]
     blind = [name for name in names if not DraftShape.of(name).sees_tokens]
-    assert blind == ["mtp-blind"]
-    for wrong in ("head", "heads-", "heads-blind", "mtp-2-deaf"):
+    assert blind == ["heads-blind", "mtp-blind"]
+    for wrong in ("head", "heads-", "draft_lm-blind", "mtp-2-deaf"):
         with pytest.raises(ValueError, match=wrong):
             DraftShape.of(wrong)
 

@@ -1,4 +1,7 @@
-"""A run of `training.train_drafts` on a few utterances goes on where it stopped, and its drafts export."""
+"""A run of `training.train_drafts` on a few utterances goes on where it stopped, and its drafts export.
+
+So does one of `training.tune_base`, which makes another talker and its heads.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ import pytest
 import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
-from talkahead.drafting.draft_artifact import Draft, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import Manifest
 
-from training import export_drafts, train_drafts
+from training import export_drafts, train_drafts, tune_base
 
 WIDTH, EOS = 16, 20
 
@@ -82,3 +86,28 @@ def test_a_run_goes_on_where_it_stopped(
     Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(talker)
     with pytest.raises(ArtifactMismatch, match="train_drafts --kind draft_lm-1"):
         export_drafts.put(folder / "drafts" / "draft_lm-1", talker, "nothing")
+
+
+def tune(folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int, out: Path) -> None:
+    words = ["--repository", folder / "models", "--dataset", folder / "dataset.npz", "--out", out]
+    monkeypatch.setattr(
+        sys, "argv", ["tune_base", *map(str, words), "--steps", str(steps), "--tokens", "200"]
+    )
+    monkeypatch.setattr(tune_base, "compile_layers", lambda network: None)
+    tune_base.main()
+
+
+def test_a_base_learns_on_with_its_heads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talker, tuned = folder / "models" / "talker" / "1", folder / "tuned" / "talker" / "1"
+    llama = Llama.load(talker)
+    heads = DraftHeads.beginning_as(llama.lm_head.weight, 2, llama.model.embed_tokens.weight)
+    Draft(DraftKind.HEADS, heads, target_hash(talker)).save(talker / "drafts" / "heads")
+    before = (talker / WEIGHTS).read_bytes()
+    tune(folder, monkeypatch, 2, folder / "tuned")
+    first = Llama.load(tuned).state_dict()
+    tune(folder, monkeypatch, 4, folder / "tuned")
+    learned = Llama.load(tuned).state_dict()
+    assert any(not torch.equal(first[name], value) for name, value in learned.items())
+    drafted = Draft.load(tuned / "drafts" / "heads", tuned).network.state_dict()
+    assert any(not torch.equal(drafted[name], value) for name, value in heads.state_dict().items())
+    assert (talker / WEIGHTS).read_bytes() == before  # the shipped talker stays as it was

@@ -67,6 +67,14 @@ class DraftHeads(nn.Module):
         told: Tensor = self.projector(self.embed_tokens(roots))
         return hidden + told.to(hidden.dtype)
 
+    @torch.no_grad()
+    def told(self) -> Tensor | None:
+        """What heads are told of each token, [V, D]: serving looks it up. None of blind ones."""
+        if not self.sees_tokens:
+            return None
+        table: Tensor = self.projector(self.embed_tokens.weight)
+        return table
+
     def guesses(self, seen: Tensor, index: int) -> Tensor:
         """Logits [B, V] of one head."""
         states = seen + functional.silu(self.blocks[index](seen))

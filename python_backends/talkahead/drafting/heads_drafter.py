@@ -23,15 +23,23 @@ class HeadsDrafter(NullDrafter):
     Args:
         tree: its depth is at most the number of heads.
         native: the same heads in C, where they run.
+        told: what `heads.told` says, if it is known already.
     """
 
-    def __init__(self, heads: DraftHeads, tree: RankTree, native: NativeHeads | None = None) -> None:
+    def __init__(
+        self,
+        heads: DraftHeads,
+        tree: RankTree,
+        native: NativeHeads | None = None,
+        told: Tensor | None = None,
+    ) -> None:
         paths = tree.paths
         depth = max((len(path) for path in paths), default=0)
         if depth > len(heads):
             raise ValueError(f"a tree of depth {depth} needs as many heads; there are {len(heads)}")
         self._heads = heads
         self._native = native
+        self._told = heads.told() if told is None else told
         self._depth = depth
         self._shape = tree.shape
         widths = [1 + max(path[-1] for path in paths if len(path) == level + 1) for level in range(depth)]
@@ -44,9 +52,14 @@ class HeadsDrafter(NullDrafter):
     def propose(self, context: Context) -> TokenTree:
         if not self._depth:
             return super().propose(context)
-        seen = self._heads.seen(context.hidden, context.roots[:, 0])
-        nodes = self._best(seen).index_select(1, self._places)
+        nodes = self._best(self._seen(context)).index_select(1, self._places)
         return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
+
+    def _seen(self, context: Context) -> Tensor:
+        """[S, D], as `DraftHeads.seen`."""
+        if self._told is None:
+            return context.hidden
+        return context.hidden + self._told.index_select(0, context.roots[:, 0])
 
     def _best(self, seen: Tensor) -> Tensor:
         """int64 [S, sum of widths]: the best tokens of each level's head."""

@@ -19,7 +19,8 @@ class SizedHeadsDrafter(NullDrafter):
     def __init__(
         self, heads: DraftHeads, trees: Iterable[RankTree], native: NativeHeads | None = None
     ) -> None:
-        drafters = ((len(tree.shape), HeadsDrafter(heads, tree, native)) for tree in trees)
+        told = heads.told()
+        drafters = ((len(tree.shape), HeadsDrafter(heads, tree, native, told)) for tree in trees)
         self._by_size = sorted(drafters, key=lambda one: one[0])
 
     def propose(self, context: Context) -> TokenTree:

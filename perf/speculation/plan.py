@@ -13,7 +13,9 @@ from enum import StrEnum
 from perf.speculation.installation import Installation, Similarity
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
 
-HEADS = ("heads", "heads-6", "heads-blind")
+HEADS = ("heads", "heads-6")
+BLIND_HEADS = "heads-blind"
+"""As in the paper: told no token, and here with a small tree."""
 MTP = ("mtp-1", "mtp")
 BLIND = "mtp-blind"
 DRAFT_LM = "draft_lm"
@@ -121,6 +123,8 @@ def _heads(found: Installation) -> Iterator[Plan]:
         for tau in TOLERANCES:
             method = Method(draft, "tolerance", {"tolerance": tau})
             yield Plan(Part.HEADS, method, is_headline=tau == NODES_TOLERANCE)
+    for name, options in (("match", {}), ("tolerance", {"tolerance": NODES_TOLERANCE})):
+        yield Plan(Part.HEADS, Method(BLIND_HEADS, name, {**options, "nodes": 8}))
     yield Plan(Part.TUNED, Method(talker=Talker.TUNED), is_headline=True, is_timed=False)
     for draft in HEADS:
         for tau in TOLERANCES:

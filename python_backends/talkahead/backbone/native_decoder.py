@@ -37,6 +37,8 @@ _ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 """What `talkahead_abilities` must be at least."""
 _TILES = 3
 """What it is where products can be computed in tiles."""
+_TILE = 32
+"""bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -64,6 +66,7 @@ class _Model(Structure):
         ("num_positions", c_int64),
         ("packing", c_int64),
         ("entering", c_int64),
+        ("in_tiles", c_int64),
         ("epsilon", c_double),
         ("layers", POINTER(_Layer)),
         ("final_norm", c_void_p),
@@ -158,7 +161,8 @@ class NativeDecoder(CachedDecoder):
             panel=self._library.talkahead_panel(),
             compact=self._compact,
         )
-        self._packer = MatrixPacker(self._library, precision, in_tiles=has_tiles())
+        self._in_tiles = has_tiles()
+        self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
         self._slots = torch.arange(num_slots)
         self._embeddings = plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
@@ -193,6 +197,7 @@ class NativeDecoder(CachedDecoder):
             num_positions=self.max_positions + self.max_nodes,
             packing=self._packing,
             entering=2 if self._precision is torch.bfloat16 else 1,
+            in_tiles=self._in_tiles and self._packing == 2 and config.head_dim % _TILE == 0,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._packer.keep(state["model.norm.weight"]),

@@ -115,25 +115,49 @@ INLINE const struct row *row_behind(const struct block *block, int64_t query) {
 /* Words of one query's scores. */
 INLINE int64_t scores_of(const struct model *model) { return blocks_of(PANEL, model->num_positions) * PANEL + LANES; }
 
+/* Queries that go next, of those left. */
+INLINE int64_t next_queries(const struct model *model, int64_t left) {
+    return model->in_tiles ? blocks_of(blocks_of(TILE_ROWS, left), left) : next_rows(left);
+}
+
+/* Positions that are weighed together: a query's weights are zero from what it sees up to a whole multiple. */
+INLINE int64_t stride_of_positions(const struct model *model) {
+    return model->in_tiles ? TILE_WORDS * model->packing : LANES;
+}
+
+/* Words of values that hold `count` positions, and what fills a tile. */
+INLINE int64_t steps_for(const struct model *model, int64_t count) {
+    return model->in_tiles ? blocks_of(TILE_WORDS * model->packing, count) * TILE_WORDS : blocks_of(model->packing, count);
+}
+
+/* A task of queries, or of their scores. */
+static void meet(const struct model *model, int64_t count, int vectors, const struct task *task, struct stage *stage) {
+    if (model->in_tiles) {
+        shape(stage, count);
+        multiply_tiles(vectors, PAIRED, task);
+    } else
+        multiply((int)count, vectors, model->packing == 2 ? PAIRED : FLOAT32, task);
+}
+
 /* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
-static void score_keys(const struct model *model, const struct block *block, int64_t end, float *scores) {
+static void score_keys(const struct model *model, const struct block *block, int64_t end, struct workspace *space) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE};
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, space->scores, width, WRITE};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
         task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
-        multiply((int)block->count, vectors_for(end - first), model->packing == 2 ? PAIRED : FLOAT32, &task);
+        meet(model, block->count, vectors_for(end - first), &task, &space->stage);
     }
 }
 
 /* out [count, d] = or += the sums of values [steps, d] times the words of scores. */
 static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
-                       const float *scores, float *out, enum mode mode) {
+                       const float *scores, float *out, enum mode mode, struct stage *stage) {
     int64_t dim = model->dim;
     struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
     task.next = values + stretch_of(model);
-    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
+    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.next += width, task.out += width) {
         width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
-        multiply((int)count, (int)(width / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
+        meet(model, count, (int)(width / LANES), &task, stage);
     }
 }
 
@@ -145,41 +169,49 @@ static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t 
     return end;
 }
 
+/* Words [steps, d] of the values that a row sees at `count` positions, as if they lay in a sequence; returns steps. */
+static int64_t gather_values(const struct model *model, const word *values, const int64_t *seen, int64_t count,
+                             word *to) {
+    int64_t packing = model->packing, dim = model->dim, steps = steps_for(model, count);
+    for (int64_t j = 0; j < count; j += packing, to += dim)
+        join_values(model, values, seen[j], j + 1 < count ? seen[j + 1] : -1, to);
+    memset(to, 0, (size_t)((steps - blocks_of(packing, count)) * dim) * sizeof *to);
+    return steps;
+}
+
 /* A tree's rows: the past is mixed for all of them at once, then each goes on with its own ancestors. */
 static void attend_tree(const struct model *model, const struct block *block, struct workspace *space, float *totals,
                         float *mixed) {
-    int64_t packing = model->packing, dim = model->dim, past = row_behind(block, 0)->past;
-    int64_t shared = past / packing; /* words of positions that all rows see */
+    int64_t past = row_behind(block, 0)->past, stride = stride_of_positions(model), width = scores_of(model);
+    int64_t shared = model->in_tiles ? past / stride * stride : past / model->packing * model->packing;
     const word *values = block->keys + stretch_of(model);
     for (int64_t query = 0; query < block->count; query++) {
-        float *scores = space->scores + query * scores_of(model);
+        float *scores = space->scores + query * width;
         const struct row *row = row_behind(block, query);
         int64_t count = list_seen(row, block->parents, past, space->seen);
         for (int64_t j = 0; j < count; j++) scores[past + j] = scores[space->seen[j]];
-        totals[query] = exponentiate(packing, scores, past + count, blocks_of(LANES, past + count) * LANES);
+        totals[query] = exponentiate(model->packing, scores, past + count, blocks_of(stride, past + count) * stride);
     }
-    mix_values(model, block->count, values, shared, space->scores, mixed, WRITE);
+    mix_values(model, block->count, values, shared / model->packing, space->scores, mixed, WRITE, &space->stage);
     for (int64_t query = 0; query < block->count; query++) {
-        int64_t count = list_seen(row_behind(block, query), block->parents, shared * packing, space->seen);
-        for (int64_t j = 0; j < count; j += packing)
-            join_values(model, values, space->seen[j], j + 1 < count ? space->seen[j + 1] : -1,
-                        space->tail + j / packing * dim);
-        mix_values(model, 1, space->tail, blocks_of(packing, count),
-                   space->scores + query * scores_of(model) + shared, mixed + query * dim, CONTINUE);
+        int64_t count = list_seen(row_behind(block, query), block->parents, shared, space->seen);
+        int64_t steps = gather_values(model, values, space->seen, count, space->tail);
+        mix_values(model, 1, space->tail, steps, space->scores + query * width + shared / model->packing,
+                   mixed + query * model->dim, CONTINUE, &space->stage);
     }
 }
 
 /* Rows of a chain: what one of them does not see yet weighs nothing. */
 static void attend_chain(const struct model *model, const struct block *block, int64_t end, struct workspace *space,
                          float *totals, float *mixed) {
-    int64_t extent = blocks_of(LANES, end) * LANES;
+    int64_t stride = stride_of_positions(model), extent = blocks_of(stride, end) * stride;
     for (int64_t query = 0; query < block->count; query++) {
         const struct row *row = row_behind(block, query);
         totals[query] = exponentiate(model->packing, space->scores + query * scores_of(model),
                                      row->past + row->node + 1, extent);
     }
-    mix_values(model, block->count, block->keys + stretch_of(model), blocks_of(model->packing, end), space->scores,
-               mixed, WRITE);
+    mix_values(model, block->count, block->keys + stretch_of(model), steps_for(model, end), space->scores, mixed, WRITE,
+               &space->stage);
 }
 
 /* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
@@ -188,8 +220,8 @@ static void attend(const struct model *model, const struct block *block, int64_t
     int64_t dim = model->dim;
     const struct row *last = row_behind(block, block->count - 1);
     int64_t end = last->past + last->node + 1;
-    float totals[ROWS], *mixed = space->mixed;
-    score_keys(model, block, end, space->scores);
+    float totals[TILE_ROWS], *mixed = space->mixed;
+    score_keys(model, block, end, space);
     if (block->parents)
         attend_tree(model, block, space, totals, mixed);
     else
@@ -210,7 +242,7 @@ static void attend_rows(const struct model *model, int64_t layer, int64_t rows, 
         for (int64_t kv = 0; kv < model->kv_heads; kv++) {
             const word *keys = cached(model, layer, space->rows[first].slot, kv);
             for (int64_t query = first * group, size; query < end * group; query += size) {
-                size = next_rows(end * group - query);
+                size = next_queries(model, end * group - query);
                 struct block block = {keys, space->queries + (kv * rows * group + query) * words, size, query, group,
                                       space->rows, space->rows[first].parents};
                 attend(model, &block, kv * group, space, out);

@@ -72,8 +72,8 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     TAKE(space, normed, (CHUNK + TILE_ROWS) * normed);
     TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
     TAKE(space, gate_up, (CHUNK + TILE_ROWS) * 2 * model->intermediate);
-    TAKE(space, scores, ROWS * positions);
-    TAKE(space, mixed, ROWS * dim);
+    TAKE(space, scores, TILE_ROWS * positions);
+    TAKE(space, mixed, TILE_ROWS * dim);
     TAKE(space, turned, dim);
     TAKE(space, stage.narrowed, (CHUNK + TILE_ROWS) * PARTS * (normed > model->intermediate ? normed : model->intermediate) / 2);
     TAKE(space, stage.row_scales, CHUNK);

@@ -91,18 +91,22 @@ static void settle(const struct matrix *matrix, int64_t output, int64_t width, i
         }
 }
 
+/* Tiles hold so many rows from now on. */
+INLINE void shape(struct stage *stage, int64_t rows) {
+    if (rows != stage->tile_rows) shape_tiles(stage->tile_rows = rows);
+}
+
 /* Rows go through tiles in blocks of one size: what the last one has too much of is computed and dropped. */
 static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                              struct stage *stage) {
     int64_t steps = matrix->inputs / packing_of(matrix->kind), lines = rows * matrix->parts;
     int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
-    const word *panel = matrix->panels;
-    if (size != stage->tile_rows) shape_tiles(stage->tile_rows = size);
-    for (int64_t first = 0; first < matrix->outputs; first += PANEL, panel += steps * PANEL) {
+    struct task task = {matrix->panels, PANEL, steps, x, steps, stage->sums, PANEL, WRITE};
+    shape(stage, size);
+    for (int64_t first = 0; first < matrix->outputs; first += PANEL, task.panel += steps * PANEL) {
         for (int64_t line = 0; line < lines; line += size) {
-            /* While a panel arrives, asking for another one makes it late. */
-            const word *next = line && line + size >= lines ? panel + steps * PANEL : 0;
-            multiply_tiles(matrix->kind, x + line * steps, steps, panel, next, stage->sums + line * PANEL);
+            task.x = x + line * steps, task.out = stage->sums + line * PANEL;
+            multiply_tiles(VECTORS, (int)matrix->kind, &task);
         }
         settle(matrix, first, least(matrix->outputs - first, PANEL), rows, stage, out + first, mode);
     }

@@ -14,6 +14,7 @@ struct model {
     int64_t num_layers, hidden, heads, kv_heads, dim, intermediate, num_slots, num_positions;
     int64_t packing;  /* values in a word of queries and KV: 1, or 2 where they are bfloat16 */
     int64_t entering; /* the same of what enters matrices; bytes are made of floats where they are needed */
+    int64_t in_tiles; /* whether queries meet keys and values in tiles: pairs only, d in whole tiles */
     double epsilon;
     const struct layer *layers;
     const float *final_norm; /* [D] */

@@ -19,13 +19,18 @@ INLINE int64_t key_at(const struct model *model, int64_t position) {
 
 /* Values [d / packing] in words, as one position of the words [d] that hold `packing` positions. */
 static void put_values(const struct model *model, const word *from, word *values, int64_t position) {
-    word *to = values + position / model->packing * model->dim;
-    if (model->packing == 1)
-        memcpy(to, from, (size_t)model->dim * sizeof *to);
-    else if (position % 2)
-        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffffu) | (word)((const half_word *)from)[i] << 16;
-    else
-        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffff0000u) | ((const half_word *)from)[i];
+    int64_t dim = model->dim;
+    word *to = values + position / model->packing * dim;
+    if (model->packing == 1) {
+        memcpy(to, from, (size_t)dim * sizeof *to);
+        return;
+    }
+    int up = position % 2 ? 16 : 0;
+    word kept = position % 2 ? 0xffffu : 0xffff0000u;
+    for (int64_t i = 0; i < dim; i += LANES) {
+        uvec values = __builtin_convertvector(*(const loose_halves *)((const half_word *)from + i), uvec);
+        *(loose_uvec *)(to + i) = (*(loose_uvec *)(to + i) & kept) | values << up;
+    }
 }
 
 /* Words [d] of the values of `packing` positions from anywhere in the cache; position -1 is zero. */
@@ -54,8 +59,9 @@ static void move_values(const struct model *model, word *values, int64_t from, i
 }
 
 static void put_key(const struct model *model, const word *key, word *keys, int64_t position) {
+    int64_t words = model->dim / model->packing;
     word *to = keys + key_at(model, position);
-    for (int64_t i = 0; i < model->dim / model->packing; i++) to[i * PANEL] = key[i];
+    for (int64_t i = 0; i < words; i++) to[i * PANEL] = key[i];
 }
 
 /* Brings each slot's accepted nodes, which lie behind its length in tree order, next to each other.
@@ -251,12 +257,21 @@ static void attend_rows(const struct model *model, int64_t layer, int64_t rows, 
     }
 }
 
-static void rotate(const float *from, float *to, const float *cosines, const float *sines, int64_t half, float scale) {
-    for (int64_t i = 0; i < half; i++) {
-        float left = from[i], right = from[half + i];
-        to[i] = (left * cosines[i] - right * sines[i]) * scale;
-        to[half + i] = (right * cosines[i] + left * sines[i]) * scale;
+/* Rotates a head's `dim` values, times scale, into words. Halves may end within a vector: then `turned` holds them. */
+static void rotate(int64_t packing, const float *from, const float *cosines, const float *sines, int64_t dim, float scale,
+                   float *turned, word *to) {
+    int64_t half = dim / 2, whole = half / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        vec left = load(from + i), right = load(from + half + i), cosine = load(cosines + i), sine = load(sines + i);
+        store(turned + i, (left * cosine - right * sine) * scale);
+        store(turned + half + i, (right * cosine + left * sine) * scale);
     }
+    for (int64_t i = whole; i < half; i++) {
+        float left = from[i], right = from[half + i];
+        turned[i] = (left * cosines[i] - right * sines[i]) * scale;
+        turned[half + i] = (right * cosines[i] + left * sines[i]) * scale;
+    }
+    narrow(packing, turned, dim, to);
 }
 
 /* Rotates a row's queries of one KV head into words [G, d / packing], and its key on its way into the cache. */
@@ -266,13 +281,11 @@ static void place(const struct model *model, const struct row *row, int64_t kv, 
     int64_t position = row->past + row->node;
     const float *cosines = model->cosines + (row->past + row->depth) * half;
     const float *sines = model->sines + (row->past + row->depth) * half;
-    float scale = (float)(1.0 / sqrt((double)dim)), *turned = space->turned;
-    for (int64_t head = 0; head < group; head++) {
-        rotate(qkv + (kv * group + head) * dim, turned, cosines, sines, half, scale);
-        narrow(packing, turned, dim, queries + head * (dim / packing));
-    }
-    rotate(qkv + (model->heads + kv) * dim, turned, cosines, sines, half, 1.0f);
-    narrow(packing, turned, dim, space->key);
+    float scale = 1.0f / sqrtf((float)dim), *turned = space->turned;
+    for (int64_t head = 0; head < group; head++)
+        rotate(packing, qkv + (kv * group + head) * dim, cosines, sines, dim, scale, turned,
+               queries + head * (dim / packing));
+    rotate(packing, qkv + (model->heads + kv) * dim, cosines, sines, dim, 1.0f, turned, space->key);
     put_key(model, space->key, keys, position);
     narrow(packing, qkv + (model->heads + model->kv_heads + kv) * dim, dim, space->key);
     put_values(model, space->key, keys + stretch_of(model), position);

@@ -26,6 +26,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t loose_uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint16_t loose_halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 typedef uint8_t loose_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef uint32_t __attribute__((may_alias)) word;
 typedef uint16_t __attribute__((may_alias)) half_word;

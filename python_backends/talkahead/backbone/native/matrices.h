@@ -96,19 +96,25 @@ INLINE void shape(struct stage *stage, int64_t rows) {
     if (rows != stage->tile_rows) shape_tiles(stage->tile_rows = rows);
 }
 
-/* Rows go through tiles in blocks of one size: what the last one has too much of is computed and dropped. */
+/* Rows go through tiles in blocks of one size; the last one ends with the last row, and may begin in the one before.
+ * What tiles add up in the end goes straight to its place, anything else over `sums`. */
 static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                              struct stage *stage) {
     int64_t steps = matrix->inputs / packing_of(matrix->kind), lines = rows * matrix->parts;
-    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
+    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines), outputs = matrix->outputs;
+    int is_plain = matrix->kind == PAIRED && matrix->parts == 1 && mode == WRITE;
     struct task task = {matrix->panels, PANEL, steps, x, steps, stage->sums, PANEL, WRITE};
     shape(stage, size);
-    for (int64_t first = 0; first < matrix->outputs; first += PANEL, task.panel += steps * PANEL) {
-        for (int64_t line = 0; line < lines; line += size) {
-            task.x = x + line * steps, task.out = stage->sums + line * PANEL;
+    for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * PANEL) {
+        int is_settled = is_plain && outputs - first >= PANEL;
+        float *sums = is_settled ? out + first : stage->sums;
+        task.out_stride = is_settled ? outputs : PANEL;
+        for (int64_t block = 0; block < lines; block += size) {
+            int64_t line = least(block, lines - size);
+            task.x = x + line * steps, task.out = sums + line * task.out_stride;
             multiply_tiles(VECTORS, (int)matrix->kind, &task);
         }
-        settle(matrix, first, least(matrix->outputs - first, PANEL), rows, stage, out + first, mode);
+        if (!is_settled) settle(matrix, first, least(outputs - first, PANEL), rows, stage, out + first, mode);
     }
 }
 

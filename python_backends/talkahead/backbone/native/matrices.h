@@ -69,26 +69,41 @@ static const word *enter(const struct matrix *matrix, int64_t rows, const word *
 }
 
 /* What a row's sums are in the end, at `lane` of a panel. */
-INLINE vec settled(const struct matrix *matrix, int64_t output, const float *sums, int64_t lane, float row_scale) {
-    if (matrix->kind == BYTES)
+INLINE vec settled(int kind, int64_t parts, const struct matrix *matrix, int64_t output, const float *sums, int64_t lane,
+                   float row_scale) {
+    if (kind == BYTES)
         return scaled(load(sums + lane), matrix->offsets + output + lane, matrix->scales + output + lane, row_scale);
     vec sum = load(sums + lane);
-    for (int64_t part = 1; part < matrix->parts; part++) sum += load(sums + part * PANEL + lane);
+    for (int64_t part = 1; part < parts; part++) sum += load(sums + part * PANEL + lane);
     return sum;
+}
+
+/* Kind and parts are known where this is inlined. */
+INLINE void settle_as(int kind, int64_t parts, const struct matrix *matrix, int64_t output, int64_t width, int64_t rows,
+                      const struct stage *stage, float *out, enum mode mode) {
+    const float *sums = stage->sums;
+    int64_t outputs = matrix->outputs, whole = width / LANES * LANES;
+    for (int64_t row = 0; row < rows; row++, sums += parts * PANEL, out += outputs) {
+        float row_scale = kind == BYTES ? stage->row_scales[row] : 1.0f;
+        for (int64_t lane = 0; lane < whole; lane += LANES) {
+            vec sum = settled(kind, parts, matrix, output, sums, lane, row_scale);
+            store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
+        }
+        if (whole == width) continue;
+        vec sum = settled(kind, parts, matrix, output, sums, whole, row_scale);
+        for (int64_t i = whole; i < width; i++) out[i] = mode == ADD ? out[i] + sum[i - whole] : sum[i - whole];
+    }
 }
 
 /* Sums of tiles [rows, parts, PANEL] into the first `width` outputs of a panel. */
 static void settle(const struct matrix *matrix, int64_t output, int64_t width, int64_t rows, const struct stage *stage,
                    float *out, enum mode mode) {
-    const float *sums = stage->sums;
-    for (int64_t row = 0; row < rows; row++, sums += matrix->parts * PANEL, out += matrix->outputs)
-        for (int64_t lane = 0; lane < width; lane += LANES) {
-            vec sum = settled(matrix, output, sums, lane, stage->row_scales[row]);
-            if (width - lane >= LANES)
-                store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
-            else
-                for (int64_t i = 0; i < width - lane; i++) out[lane + i] = mode == ADD ? out[lane + i] + sum[i] : sum[i];
-        }
+    if (matrix->kind == BYTES)
+        settle_as(BYTES, 1, matrix, output, width, rows, stage, out, mode);
+    else if (matrix->parts == PARTS)
+        settle_as(PAIRED, PARTS, matrix, output, width, rows, stage, out, mode);
+    else
+        settle_as(PAIRED, 1, matrix, output, width, rows, stage, out, mode);
 }
 
 /* Tiles hold so many rows from now on. */

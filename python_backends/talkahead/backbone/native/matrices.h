@@ -4,7 +4,7 @@
 #include "panels.h"
 #include "tiles.h"
 
-#define CHUNK 48 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
+#define CHUNK 64 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
 #define PARTS 3  /* bfloat16 values whose sum is a float, exactly */
 
 /* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */

@@ -216,7 +216,7 @@ class NativeDecoder(CachedDecoder):
             mlp_norm=self._packer.keep(weights("post_attention_layernorm")),
             qkv=self._packer.pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
             out=self._packer.pack(weights("self_attn.o_proj")),
-            gate_up=self._packer.pack(weights("mlp.gate_proj", "mlp.up_proj")),
+            gate_up=self._packer.pack(_interleaved(weights("mlp.gate_proj"), weights("mlp.up_proj"))),
             down=self._packer.pack(weights("mlp.down_proj")),
         )
 
@@ -335,6 +335,12 @@ class NativeDecoder(CachedDecoder):
         if failed:
             raise IndexError("rows do not fit their slots")
         return logits, hidden
+
+
+def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
+    """[2 I, D] from [I, D] each: some gates, their ups, and so on."""
+    blocks = [one.unflatten(0, (-1, _VECTOR)) for one in (gates, ups)]
+    return torch.stack(blocks, 1).flatten(0, 2)
 
 
 def can_multiply(precision: torch.dtype) -> bool:

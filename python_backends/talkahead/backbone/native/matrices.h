@@ -4,7 +4,7 @@
 #include "panels.h"
 #include "tiles.h"
 
-#define CHUNK 64 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
+#define CHUNK 128 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
 #define PARTS 3  /* bfloat16 values whose sum is a float, exactly */
 
 /* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
@@ -18,9 +18,9 @@ struct matrix {
 
 /* What enters products, narrowed, and what tiles add up. */
 struct stage {
-    word *narrowed;    /* [CHUNK + TILE_ROWS, PARTS, inputs / 2]: a tile may look beyond the last row */
+    word *narrowed;    /* [CHUNK, PARTS, inputs / 2] */
     float *row_scales; /* of bytes: [CHUNK] */
-    float *sums;       /* [CHUNK + TILE_ROWS, PARTS, PANEL] */
+    float *sums;       /* [CHUNK, PARTS, PANEL] */
     int64_t tile_rows; /* what tiles are shaped for; 0 before the first product of a call */
 };
 
@@ -170,15 +170,28 @@ static void product_in_panels(const struct matrix *matrix, int64_t rows, const w
     }
 }
 
-/* out [rows, outputs] = W x, or out += W x, for x [rows, inputs]: in words of pairs where W is that, else floats. */
-static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
-                    struct stage *stage) {
-    if (!rows) return;
-    x = enter(matrix, rows, x, stage);
+/* out [rows, outputs] = W x, or out += W x, for rows x that have entered. */
+static void multiply_rows_with(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                               struct stage *stage) {
     if (matrix->parts)
         product_in_tiles(matrix, rows, x, out, mode, stage);
     else
         product_in_panels(matrix, rows, x, out, mode, stage);
+}
+
+/* The same for x [rows, inputs]: in words of pairs where W is that, else floats. */
+static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                    struct stage *stage) {
+    if (rows) multiply_rows_with(matrix, rows, enter(matrix, rows, x, stage), out, mode, stage);
+}
+
+/* `outputs` of a matrix's outputs from `first` on, which begins a panel. */
+static struct matrix slice_of(const struct matrix *matrix, int64_t first, int64_t outputs) {
+    struct matrix slice = *matrix;
+    slice.panels += first / PANEL * (matrix->inputs / packing_of(matrix->kind)) * stride_of(matrix->kind);
+    slice.outputs = outputs;
+    if (matrix->kind == BYTES) slice.scales += first, slice.offsets += first;
+    return slice;
 }
 
 int64_t talkahead_packed_bytes(int64_t inputs, int64_t outputs, int64_t kind) {

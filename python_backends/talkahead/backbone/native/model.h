@@ -5,7 +5,7 @@
 
 struct layer {
     const float *attention_norm, *mlp_norm; /* [D] */
-    struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D */
+    struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D; 16 gates, their ups, and so on */
 };
 
 /* The cache is words [layer, slot, K, 2, positions * d / packing]. Keys are panels of PANEL positions, within a
@@ -39,7 +39,7 @@ struct row {
 
 struct workspace {
     float *x, *qkv, *gate_up, *scores, *mixed, *turned;
-    word *normed, *queries, *key, *tail;
+    word *normed, *gated, *queries, *key, *tail;
     int64_t *seen;
     struct row *rows;
     struct stage stage;

@@ -339,7 +339,7 @@ class NativeDecoder(CachedDecoder):
 
 def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
     """[2 I, D] from [I, D] each: some gates, their ups, and so on."""
-    blocks = [one.unflatten(0, (-1, _VECTOR)) for one in (gates, ups)]
+    blocks = [one.view(-1, _VECTOR, one.shape[1]) for one in (gates, ups)]
     return torch.stack(blocks, 1).flatten(0, 2)
 
 

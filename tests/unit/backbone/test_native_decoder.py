@@ -345,7 +345,7 @@ def test_each_precision_is_its_own(precision: torch.dtype) -> None:
 
 @pytest.mark.skipif(not has_tiles(), reason="this CPU has no tiles (AMX)")
 def test_tiles_and_panels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole numbers to the bit, where there is one position to attend to; floats, added in another order, nearly."""
+    """Whole numbers to the bit, if there is one position to attend to; floats, in another order, nearly."""
     config = CONFIGS["as served"]
     found: dict[bool, dict[torch.dtype, Tensor]] = {True: {}, False: {}}
     first: dict[bool, Tensor] = {}

@@ -92,10 +92,7 @@ static float exponentiate(int64_t packing, float *scores, int64_t count, int64_t
     vec largest = spread(-3e38f), total = {0};
     for (int64_t i = count; i < extent; i++) scores[i] = -INFINITY;
     for (int64_t first = 0; first < count; first += LANES) largest = larger(load(scores + first), largest);
-    float lanes[LANES], best;
-    store(lanes, largest);
-    best = lanes[0];
-    for (int i = 1; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    float best = largest_lane(largest);
     for (int64_t first = 0; first < extent; first += LANES) {
         vec shifted = load(scores + first) - best;
         vec power = (vec)((ivec)exponential(shifted) & (shifted >= -87.0f));
@@ -133,7 +130,8 @@ INLINE int64_t stride_of_positions(const struct model *model) {
 
 /* Words of values that hold `count` positions, and what fills a tile. */
 INLINE int64_t steps_for(const struct model *model, int64_t count) {
-    return model->in_tiles ? blocks_of(TILE_WORDS * model->packing, count) * TILE_WORDS : blocks_of(model->packing, count);
+    if (!model->in_tiles) return blocks_of(model->packing, count);
+    return blocks_of(TILE_WORDS * model->packing, count) * TILE_WORDS;
 }
 
 /* A task of queries, or of their scores. */
@@ -175,7 +173,7 @@ static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t 
     return end;
 }
 
-/* Words [steps, d] of the values that a row sees at `count` positions, as if they lay in a sequence; returns steps. */
+/* Words [steps, d] of the values at `count` positions that a row sees, as if in a sequence; returns steps. */
 static int64_t gather_values(const struct model *model, const word *values, const int64_t *seen, int64_t count,
                              word *to) {
     int64_t packing = model->packing, dim = model->dim, steps = steps_for(model, count);
@@ -257,9 +255,9 @@ static void attend_rows(const struct model *model, int64_t layer, int64_t rows, 
     }
 }
 
-/* Rotates a head's `dim` values, times scale, into words. Halves may end within a vector: then `turned` holds them. */
-static void rotate(int64_t packing, const float *from, const float *cosines, const float *sines, int64_t dim, float scale,
-                   float *turned, word *to) {
+/* Rotates a head's `dim` values, times scale, over `turned` into words; halves may end within a vector. */
+static void rotate(int64_t packing, const float *from, const float *cosines, const float *sines, int64_t dim,
+                   float scale, float *turned, word *to) {
     int64_t half = dim / 2, whole = half / LANES * LANES;
     for (int64_t i = 0; i < whole; i += LANES) {
         vec left = load(from + i), right = load(from + half + i), cosine = load(cosines + i), sine = load(sines + i);

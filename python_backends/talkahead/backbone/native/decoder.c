@@ -79,16 +79,17 @@ static void run_layer(const struct model *model, int64_t index, int64_t rows, st
 static int64_t lay_out(const struct model *model, char *base, struct workspace *space) {
     int64_t attended = model->heads * model->dim, positions = scores_of(model), dim = model->dim;
     int64_t normed = attended > model->hidden ? attended : model->hidden, used = 0;
+    int64_t intermediate = model->intermediate;
     space->stage.tile_rows = 0;
     TAKE(space, x, CHUNK * model->hidden);
     TAKE(space, normed, CHUNK * normed);
     TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
     TAKE(space, gate_up, CHUNK * SLICE);
-    TAKE(space, gated, CHUNK * model->intermediate);
+    TAKE(space, gated, CHUNK * intermediate);
     TAKE(space, scores, TILE_ROWS * positions);
     TAKE(space, mixed, TILE_ROWS * dim);
     TAKE(space, turned, dim);
-    TAKE(space, stage.narrowed, CHUNK * PARTS * (normed > model->intermediate ? normed : model->intermediate) / 2);
+    TAKE(space, stage.narrowed, CHUNK * PARTS * (normed > intermediate ? normed : intermediate) / 2);
     TAKE(space, stage.row_scales, CHUNK);
     TAKE(space, stage.sums, CHUNK * PARTS * PANEL);
     TAKE(space, queries, CHUNK * attended);

@@ -4,7 +4,7 @@
 #include "panels.h"
 #include "tiles.h"
 
-#define CHUNK 128 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
+#define CHUNK 96 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
 #define PARTS 3  /* bfloat16 values whose sum is a float, exactly */
 
 /* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
@@ -35,9 +35,7 @@ INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAI
 static float narrow_to_bytes(const float *x, int64_t count, word *to) {
     vec largest = {0};
     for (int64_t i = 0; i < count; i += LANES) largest = larger(larger(load(x + i), -load(x + i)), largest);
-    float lanes[LANES], best = 1e-30f;
-    store(lanes, largest);
-    for (int i = 0; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    float best = largest_lane(larger(largest, spread(1e-30f)));
     const float rounder = 12582912.0f + 128.0f; /* as in the exponential: whole numbers in the low bits */
     for (int64_t i = 0; i < count; i += LANES) {
         ivec whole = (ivec)(load(x + i) * (127.0f / best) + rounder) & 0xff;
@@ -69,8 +67,8 @@ static const word *enter(const struct matrix *matrix, int64_t rows, const word *
 }
 
 /* What a row's sums are in the end, at `lane` of a panel. */
-INLINE vec settled(int kind, int64_t parts, const struct matrix *matrix, int64_t output, const float *sums, int64_t lane,
-                   float row_scale) {
+INLINE vec settled(int kind, int64_t parts, const struct matrix *matrix, int64_t output, const float *sums,
+                   int64_t lane, float row_scale) {
     if (kind == BYTES)
         return scaled(load(sums + lane), matrix->offsets + output + lane, matrix->scales + output + lane, row_scale);
     vec sum = load(sums + lane);

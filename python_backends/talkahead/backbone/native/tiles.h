@@ -84,8 +84,8 @@ INLINE void multiply_tiles_of(int kind, int vectors, const struct task *task) {
     if (vectors > 2) STORE_TILE(3, task->out + 48, sums_stride);
 }
 
-/* A task of as many rows as tiles are shaped for, written or continued; its steps fill tiles. Nothing is fetched ahead:
- * the CPU's own guesses are as good, and the loads of tiles need the room. */
+/* A task of as many rows as tiles are shaped for, written or continued; its steps fill tiles. Nothing is fetched
+ * ahead: the CPU's own guesses are as good, and the loads of tiles need the room. */
 static __attribute__((noinline)) void multiply_tiles(int vectors, int kind, const struct task *task) {
     if (kind == BYTES)
         multiply_tiles_of(BYTES, 4, task);

@@ -37,6 +37,8 @@ _ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 """What `talkahead_abilities` must be at least."""
 _TILES = 3
 """What it is where products can be computed in tiles."""
+_TILE = 32
+"""bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -64,6 +66,7 @@ class _Model(Structure):
         ("num_positions", c_int64),
         ("packing", c_int64),
         ("entering", c_int64),
+        ("in_tiles", c_int64),
         ("epsilon", c_double),
         ("layers", POINTER(_Layer)),
         ("final_norm", c_void_p),
@@ -158,7 +161,8 @@ class NativeDecoder(CachedDecoder):
             panel=self._library.talkahead_panel(),
             compact=self._compact,
         )
-        self._packer = MatrixPacker(self._library, precision, in_tiles=has_tiles())
+        self._in_tiles = has_tiles()
+        self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
         self._slots = torch.arange(num_slots)
         self._embeddings = plain(state["model.embed_tokens.weight"])
         self._model = self._load(state)
@@ -193,6 +197,7 @@ class NativeDecoder(CachedDecoder):
             num_positions=self.max_positions + self.max_nodes,
             packing=self._packing,
             entering=2 if self._precision is torch.bfloat16 else 1,
+            in_tiles=self._in_tiles and self._packing == 2 and config.head_dim % _TILE == 0,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._packer.keep(state["model.norm.weight"]),
@@ -211,7 +216,7 @@ class NativeDecoder(CachedDecoder):
             mlp_norm=self._packer.keep(weights("post_attention_layernorm")),
             qkv=self._packer.pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
             out=self._packer.pack(weights("self_attn.o_proj")),
-            gate_up=self._packer.pack(weights("mlp.gate_proj", "mlp.up_proj")),
+            gate_up=self._packer.pack(_interleaved(weights("mlp.gate_proj"), weights("mlp.up_proj"))),
             down=self._packer.pack(weights("mlp.down_proj")),
         )
 
@@ -330,6 +335,12 @@ class NativeDecoder(CachedDecoder):
         if failed:
             raise IndexError("rows do not fit their slots")
         return logits, hidden
+
+
+def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
+    """[2 I, D] from [I, D] each: some gates, their ups, and so on."""
+    blocks = [one.view(-1, _VECTOR, one.shape[1]) for one in (gates, ups)]
+    return torch.stack(blocks, 1).flatten(0, 2)
 
 
 def can_multiply(precision: torch.dtype) -> bool:

@@ -19,13 +19,18 @@ INLINE int64_t key_at(const struct model *model, int64_t position) {
 
 /* Values [d / packing] in words, as one position of the words [d] that hold `packing` positions. */
 static void put_values(const struct model *model, const word *from, word *values, int64_t position) {
-    word *to = values + position / model->packing * model->dim;
-    if (model->packing == 1)
-        memcpy(to, from, (size_t)model->dim * sizeof *to);
-    else if (position % 2)
-        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffffu) | (word)((const half_word *)from)[i] << 16;
-    else
-        for (int64_t i = 0; i < model->dim; i++) to[i] = (to[i] & 0xffff0000u) | ((const half_word *)from)[i];
+    int64_t dim = model->dim;
+    word *to = values + position / model->packing * dim;
+    if (model->packing == 1) {
+        memcpy(to, from, (size_t)dim * sizeof *to);
+        return;
+    }
+    int up = position % 2 ? 16 : 0;
+    word kept = position % 2 ? 0xffffu : 0xffff0000u;
+    for (int64_t i = 0; i < dim; i += LANES) {
+        uvec values = __builtin_convertvector(*(const loose_halves *)((const half_word *)from + i), uvec);
+        *(loose_uvec *)(to + i) = (*(loose_uvec *)(to + i) & kept) | values << up;
+    }
 }
 
 /* Words [d] of the values of `packing` positions from anywhere in the cache; position -1 is zero. */
@@ -54,8 +59,9 @@ static void move_values(const struct model *model, word *values, int64_t from, i
 }
 
 static void put_key(const struct model *model, const word *key, word *keys, int64_t position) {
+    int64_t words = model->dim / model->packing;
     word *to = keys + key_at(model, position);
-    for (int64_t i = 0; i < model->dim / model->packing; i++) to[i * PANEL] = key[i];
+    for (int64_t i = 0; i < words; i++) to[i * PANEL] = key[i];
 }
 
 /* Brings each slot's accepted nodes, which lie behind its length in tree order, next to each other.
@@ -86,10 +92,7 @@ static float exponentiate(int64_t packing, float *scores, int64_t count, int64_t
     vec largest = spread(-3e38f), total = {0};
     for (int64_t i = count; i < extent; i++) scores[i] = -INFINITY;
     for (int64_t first = 0; first < count; first += LANES) largest = larger(load(scores + first), largest);
-    float lanes[LANES], best;
-    store(lanes, largest);
-    best = lanes[0];
-    for (int i = 1; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    float best = largest_lane(largest);
     for (int64_t first = 0; first < extent; first += LANES) {
         vec shifted = load(scores + first) - best;
         vec power = (vec)((ivec)exponential(shifted) & (shifted >= -87.0f));
@@ -115,25 +118,50 @@ INLINE const struct row *row_behind(const struct block *block, int64_t query) {
 /* Words of one query's scores. */
 INLINE int64_t scores_of(const struct model *model) { return blocks_of(PANEL, model->num_positions) * PANEL + LANES; }
 
+/* Queries that go next, of those left. */
+INLINE int64_t next_queries(const struct model *model, int64_t left) {
+    return model->in_tiles ? blocks_of(blocks_of(TILE_ROWS, left), left) : next_rows(left);
+}
+
+/* Positions that are weighed together: a query's weights are zero from what it sees up to a whole multiple. */
+INLINE int64_t stride_of_positions(const struct model *model) {
+    return model->in_tiles ? TILE_WORDS * model->packing : LANES;
+}
+
+/* Words of values that hold `count` positions, and what fills a tile. */
+INLINE int64_t steps_for(const struct model *model, int64_t count) {
+    if (!model->in_tiles) return blocks_of(model->packing, count);
+    return blocks_of(TILE_WORDS * model->packing, count) * TILE_WORDS;
+}
+
+/* A task of queries, or of their scores. */
+static void meet(const struct model *model, int64_t count, int vectors, const struct task *task, struct stage *stage) {
+    if (model->in_tiles) {
+        shape(stage, count);
+        multiply_tiles(vectors, PAIRED, task);
+    } else
+        multiply((int)count, vectors, model->packing == 2 ? PAIRED : FLOAT32, task);
+}
+
 /* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
-static void score_keys(const struct model *model, const struct block *block, int64_t end, float *scores) {
+static void score_keys(const struct model *model, const struct block *block, int64_t end, struct workspace *space) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, scores, width, WRITE};
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, space->scores, width, WRITE};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
         task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
-        multiply((int)block->count, vectors_for(end - first), model->packing == 2 ? PAIRED : FLOAT32, &task);
+        meet(model, block->count, vectors_for(end - first), &task, &space->stage);
     }
 }
 
 /* out [count, d] = or += the sums of values [steps, d] times the words of scores. */
 static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
-                       const float *scores, float *out, enum mode mode) {
+                       const float *scores, float *out, enum mode mode, struct stage *stage) {
     int64_t dim = model->dim;
     struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
     task.next = values + stretch_of(model);
-    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
+    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.next += width, task.out += width) {
         width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
-        multiply((int)count, (int)(width / LANES), model->packing == 2 ? PAIRED : FLOAT32, &task);
+        meet(model, count, (int)(width / LANES), &task, stage);
     }
 }
 
@@ -145,41 +173,49 @@ static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t 
     return end;
 }
 
+/* Words [steps, d] of the values at `count` positions that a row sees, as if in a sequence; returns steps. */
+static int64_t gather_values(const struct model *model, const word *values, const int64_t *seen, int64_t count,
+                             word *to) {
+    int64_t packing = model->packing, dim = model->dim, steps = steps_for(model, count);
+    for (int64_t j = 0; j < count; j += packing, to += dim)
+        join_values(model, values, seen[j], j + 1 < count ? seen[j + 1] : -1, to);
+    memset(to, 0, (size_t)((steps - blocks_of(packing, count)) * dim) * sizeof *to);
+    return steps;
+}
+
 /* A tree's rows: the past is mixed for all of them at once, then each goes on with its own ancestors. */
 static void attend_tree(const struct model *model, const struct block *block, struct workspace *space, float *totals,
                         float *mixed) {
-    int64_t packing = model->packing, dim = model->dim, past = row_behind(block, 0)->past;
-    int64_t shared = past / packing; /* words of positions that all rows see */
+    int64_t past = row_behind(block, 0)->past, stride = stride_of_positions(model), width = scores_of(model);
+    int64_t shared = model->in_tiles ? past / stride * stride : past / model->packing * model->packing;
     const word *values = block->keys + stretch_of(model);
     for (int64_t query = 0; query < block->count; query++) {
-        float *scores = space->scores + query * scores_of(model);
+        float *scores = space->scores + query * width;
         const struct row *row = row_behind(block, query);
         int64_t count = list_seen(row, block->parents, past, space->seen);
         for (int64_t j = 0; j < count; j++) scores[past + j] = scores[space->seen[j]];
-        totals[query] = exponentiate(packing, scores, past + count, blocks_of(LANES, past + count) * LANES);
+        totals[query] = exponentiate(model->packing, scores, past + count, blocks_of(stride, past + count) * stride);
     }
-    mix_values(model, block->count, values, shared, space->scores, mixed, WRITE);
+    mix_values(model, block->count, values, shared / model->packing, space->scores, mixed, WRITE, &space->stage);
     for (int64_t query = 0; query < block->count; query++) {
-        int64_t count = list_seen(row_behind(block, query), block->parents, shared * packing, space->seen);
-        for (int64_t j = 0; j < count; j += packing)
-            join_values(model, values, space->seen[j], j + 1 < count ? space->seen[j + 1] : -1,
-                        space->tail + j / packing * dim);
-        mix_values(model, 1, space->tail, blocks_of(packing, count),
-                   space->scores + query * scores_of(model) + shared, mixed + query * dim, CONTINUE);
+        int64_t count = list_seen(row_behind(block, query), block->parents, shared, space->seen);
+        int64_t steps = gather_values(model, values, space->seen, count, space->tail);
+        mix_values(model, 1, space->tail, steps, space->scores + query * width + shared / model->packing,
+                   mixed + query * model->dim, CONTINUE, &space->stage);
     }
 }
 
 /* Rows of a chain: what one of them does not see yet weighs nothing. */
 static void attend_chain(const struct model *model, const struct block *block, int64_t end, struct workspace *space,
                          float *totals, float *mixed) {
-    int64_t extent = blocks_of(LANES, end) * LANES;
+    int64_t stride = stride_of_positions(model), extent = blocks_of(stride, end) * stride;
     for (int64_t query = 0; query < block->count; query++) {
         const struct row *row = row_behind(block, query);
         totals[query] = exponentiate(model->packing, space->scores + query * scores_of(model),
                                      row->past + row->node + 1, extent);
     }
-    mix_values(model, block->count, block->keys + stretch_of(model), blocks_of(model->packing, end), space->scores,
-               mixed, WRITE);
+    mix_values(model, block->count, block->keys + stretch_of(model), steps_for(model, end), space->scores, mixed, WRITE,
+               &space->stage);
 }
 
 /* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
@@ -188,8 +224,8 @@ static void attend(const struct model *model, const struct block *block, int64_t
     int64_t dim = model->dim;
     const struct row *last = row_behind(block, block->count - 1);
     int64_t end = last->past + last->node + 1;
-    float totals[ROWS], *mixed = space->mixed;
-    score_keys(model, block, end, space->scores);
+    float totals[TILE_ROWS], *mixed = space->mixed;
+    score_keys(model, block, end, space);
     if (block->parents)
         attend_tree(model, block, space, totals, mixed);
     else
@@ -210,7 +246,7 @@ static void attend_rows(const struct model *model, int64_t layer, int64_t rows, 
         for (int64_t kv = 0; kv < model->kv_heads; kv++) {
             const word *keys = cached(model, layer, space->rows[first].slot, kv);
             for (int64_t query = first * group, size; query < end * group; query += size) {
-                size = next_rows(end * group - query);
+                size = next_queries(model, end * group - query);
                 struct block block = {keys, space->queries + (kv * rows * group + query) * words, size, query, group,
                                       space->rows, space->rows[first].parents};
                 attend(model, &block, kv * group, space, out);
@@ -219,12 +255,21 @@ static void attend_rows(const struct model *model, int64_t layer, int64_t rows, 
     }
 }
 
-static void rotate(const float *from, float *to, const float *cosines, const float *sines, int64_t half, float scale) {
-    for (int64_t i = 0; i < half; i++) {
-        float left = from[i], right = from[half + i];
-        to[i] = (left * cosines[i] - right * sines[i]) * scale;
-        to[half + i] = (right * cosines[i] + left * sines[i]) * scale;
+/* Rotates a head's `dim` values, times scale, over `turned` into words; halves may end within a vector. */
+static void rotate(int64_t packing, const float *from, const float *cosines, const float *sines, int64_t dim,
+                   float scale, float *turned, word *to) {
+    int64_t half = dim / 2, whole = half / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        vec left = load(from + i), right = load(from + half + i), cosine = load(cosines + i), sine = load(sines + i);
+        store(turned + i, (left * cosine - right * sine) * scale);
+        store(turned + half + i, (right * cosine + left * sine) * scale);
     }
+    for (int64_t i = whole; i < half; i++) {
+        float left = from[i], right = from[half + i];
+        turned[i] = (left * cosines[i] - right * sines[i]) * scale;
+        turned[half + i] = (right * cosines[i] + left * sines[i]) * scale;
+    }
+    narrow(packing, turned, dim, to);
 }
 
 /* Rotates a row's queries of one KV head into words [G, d / packing], and its key on its way into the cache. */
@@ -234,13 +279,11 @@ static void place(const struct model *model, const struct row *row, int64_t kv, 
     int64_t position = row->past + row->node;
     const float *cosines = model->cosines + (row->past + row->depth) * half;
     const float *sines = model->sines + (row->past + row->depth) * half;
-    float scale = (float)(1.0 / sqrt((double)dim)), *turned = space->turned;
-    for (int64_t head = 0; head < group; head++) {
-        rotate(qkv + (kv * group + head) * dim, turned, cosines, sines, half, scale);
-        narrow(packing, turned, dim, queries + head * (dim / packing));
-    }
-    rotate(qkv + (model->heads + kv) * dim, turned, cosines, sines, half, 1.0f);
-    narrow(packing, turned, dim, space->key);
+    float scale = 1.0f / sqrtf((float)dim), *turned = space->turned;
+    for (int64_t head = 0; head < group; head++)
+        rotate(packing, qkv + (kv * group + head) * dim, cosines, sines, dim, scale, turned,
+               queries + head * (dim / packing));
+    rotate(packing, qkv + (model->heads + kv) * dim, cosines, sines, dim, 1.0f, turned, space->key);
     put_key(model, space->key, keys, position);
     narrow(packing, qkv + (model->heads + model->kv_heads + kv) * dim, dim, space->key);
     put_values(model, space->key, keys + stretch_of(model), position);

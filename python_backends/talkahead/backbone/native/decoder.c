@@ -21,6 +21,9 @@
 
 /* Layers */
 
+#define GATES 16 /* that lie together, before as many ups */
+#define SLICE 64 /* gates and ups that are computed together: whole panels, whatever vectors there are */
+
 /* RMSNorm of x [hidden], as words. */
 static void norm(int64_t packing, const float *x, const float *weight, int64_t hidden, double epsilon, word *out) {
     vec squares = {0};
@@ -35,16 +38,26 @@ static void norm_rows(const struct model *model, const float *x, const float *we
         norm(model->entering, x + r * hidden, weight, hidden, model->epsilon, out + r * words);
 }
 
-/* SwiGLU of [rows, 2 I], gates first, into words [rows, I / packing] at its own beginning. */
-static void gate_rows(const struct model *model, float *gate_up, int64_t rows) {
-    int64_t intermediate = model->intermediate, packing = model->entering;
-    for (int64_t r = 0; r < rows; r++) {
-        const float *gates = gate_up + r * 2 * intermediate, *ups = gates + intermediate;
-        word *out = (word *)gate_up + r * intermediate / packing;
-        for (int64_t i = 0; i < intermediate; i += LANES) {
-            vec gate = load(gates + i);
-            put(packing, out, i, gate / (1.0f + exponential(-gate)) * load(ups + i));
+/* SwiGLU of gate_up [rows, 2 count], from index `first` of out [rows, I / packing] on. */
+static void gate_slice(const struct model *model, const float *gate_up, int64_t rows, int64_t first, int64_t count,
+                       word *out) {
+    int64_t packing = model->entering, words = model->intermediate / packing;
+    for (int64_t r = 0; r < rows; r++, gate_up += 2 * count, out += words)
+        for (int64_t i = 0; i < count; i += LANES) {
+            const float *gates = gate_up + 2 * i - i % GATES;
+            vec gate = load(gates);
+            put(packing, out, first + i, gate / (1.0f + exponential(-gate)) * load(gates + GATES));
         }
+}
+
+/* What enters `down`. Slice by slice, so that gates and ups do not leave the nearest cache. */
+static void gate_rows(const struct model *model, const struct matrix *gate_up, int64_t rows, struct workspace *space) {
+    const word *x = enter(gate_up, rows, space->normed, &space->stage);
+    for (int64_t first = 0, outputs; first < gate_up->outputs; first += outputs) {
+        outputs = least(SLICE, gate_up->outputs - first);
+        struct matrix slice = slice_of(gate_up, first, outputs);
+        multiply_rows_with(&slice, rows, x, space->gate_up, WRITE, &space->stage);
+        gate_slice(model, space->gate_up, rows, first / 2, outputs / 2, space->gated);
     }
 }
 
@@ -56,9 +69,8 @@ static void run_layer(const struct model *model, int64_t index, int64_t rows, st
     attend_rows(model, index, rows, space, space->normed);
     product(&layer->out, rows, space->normed, space->x, ADD, &space->stage);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);
-    product(&layer->gate_up, rows, space->normed, space->gate_up, WRITE, &space->stage);
-    gate_rows(model, space->gate_up, rows);
-    product(&layer->down, rows, (const word *)space->gate_up, space->x, ADD, &space->stage);
+    gate_rows(model, &layer->gate_up, rows, space);
+    product(&layer->down, rows, space->gated, space->x, ADD, &space->stage);
 }
 
 /* Calls */
@@ -67,17 +79,19 @@ static void run_layer(const struct model *model, int64_t index, int64_t rows, st
 static int64_t lay_out(const struct model *model, char *base, struct workspace *space) {
     int64_t attended = model->heads * model->dim, positions = scores_of(model), dim = model->dim;
     int64_t normed = attended > model->hidden ? attended : model->hidden, used = 0;
+    int64_t intermediate = model->intermediate;
     space->stage.tile_rows = 0;
     TAKE(space, x, CHUNK * model->hidden);
-    TAKE(space, normed, (CHUNK + TILE_ROWS) * normed);
+    TAKE(space, normed, CHUNK * normed);
     TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
-    TAKE(space, gate_up, (CHUNK + TILE_ROWS) * 2 * model->intermediate);
-    TAKE(space, scores, ROWS * positions);
-    TAKE(space, mixed, ROWS * dim);
+    TAKE(space, gate_up, CHUNK * SLICE);
+    TAKE(space, gated, CHUNK * intermediate);
+    TAKE(space, scores, TILE_ROWS * positions);
+    TAKE(space, mixed, TILE_ROWS * dim);
     TAKE(space, turned, dim);
-    TAKE(space, stage.narrowed, (CHUNK + TILE_ROWS) * PARTS * (normed > model->intermediate ? normed : model->intermediate) / 2);
+    TAKE(space, stage.narrowed, CHUNK * PARTS * (normed > intermediate ? normed : intermediate) / 2);
     TAKE(space, stage.row_scales, CHUNK);
-    TAKE(space, stage.sums, (CHUNK + TILE_ROWS) * PARTS * PANEL);
+    TAKE(space, stage.sums, CHUNK * PARTS * PANEL);
     TAKE(space, queries, CHUNK * attended);
     TAKE(space, key, dim);
     TAKE(space, tail, positions / model->packing * dim);

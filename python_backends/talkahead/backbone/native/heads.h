@@ -22,9 +22,9 @@ static int64_t lay_out_heads(const struct heads *heads, char *base, struct heads
     TAKE(room, blocks, CHUNK * heads->count * heads->hidden);
     TAKE(room, states, CHUNK * heads->hidden);
     TAKE(room, logits, CHUNK * heads->vocabulary);
-    TAKE(room, stage.narrowed, (CHUNK + TILE_ROWS) * PARTS * heads->hidden / 2);
+    TAKE(room, stage.narrowed, CHUNK * PARTS * heads->hidden / 2);
     TAKE(room, stage.row_scales, CHUNK);
-    TAKE(room, stage.sums, (CHUNK + TILE_ROWS) * PARTS * PANEL);
+    TAKE(room, stage.sums, CHUNK * PARTS * PANEL);
     return used;
 }
 

@@ -4,7 +4,7 @@
 #include "panels.h"
 #include "tiles.h"
 
-#define CHUNK 48 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
+#define CHUNK 96 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
 #define PARTS 3  /* bfloat16 values whose sum is a float, exactly */
 
 /* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
@@ -18,9 +18,9 @@ struct matrix {
 
 /* What enters products, narrowed, and what tiles add up. */
 struct stage {
-    word *narrowed;    /* [CHUNK + TILE_ROWS, PARTS, inputs / 2]: a tile may look beyond the last row */
+    word *narrowed;    /* [CHUNK, PARTS, inputs / 2] */
     float *row_scales; /* of bytes: [CHUNK] */
-    float *sums;       /* [CHUNK + TILE_ROWS, PARTS, PANEL] */
+    float *sums;       /* [CHUNK, PARTS, PANEL] */
     int64_t tile_rows; /* what tiles are shaped for; 0 before the first product of a call */
 };
 
@@ -35,9 +35,7 @@ INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAI
 static float narrow_to_bytes(const float *x, int64_t count, word *to) {
     vec largest = {0};
     for (int64_t i = 0; i < count; i += LANES) largest = larger(larger(load(x + i), -load(x + i)), largest);
-    float lanes[LANES], best = 1e-30f;
-    store(lanes, largest);
-    for (int i = 0; i < LANES; i++) best = lanes[i] > best ? lanes[i] : best;
+    float best = largest_lane(larger(largest, spread(1e-30f)));
     const float rounder = 12582912.0f + 128.0f; /* as in the exponential: whole numbers in the low bits */
     for (int64_t i = 0; i < count; i += LANES) {
         ivec whole = (ivec)(load(x + i) * (127.0f / best) + rounder) & 0xff;
@@ -69,42 +67,67 @@ static const word *enter(const struct matrix *matrix, int64_t rows, const word *
 }
 
 /* What a row's sums are in the end, at `lane` of a panel. */
-INLINE vec settled(const struct matrix *matrix, int64_t output, const float *sums, int64_t lane, float row_scale) {
-    if (matrix->kind == BYTES)
+INLINE vec settled(int kind, int64_t parts, const struct matrix *matrix, int64_t output, const float *sums,
+                   int64_t lane, float row_scale) {
+    if (kind == BYTES)
         return scaled(load(sums + lane), matrix->offsets + output + lane, matrix->scales + output + lane, row_scale);
     vec sum = load(sums + lane);
-    for (int64_t part = 1; part < matrix->parts; part++) sum += load(sums + part * PANEL + lane);
+    for (int64_t part = 1; part < parts; part++) sum += load(sums + part * PANEL + lane);
     return sum;
+}
+
+/* Kind and parts are known where this is inlined. */
+INLINE void settle_as(int kind, int64_t parts, const struct matrix *matrix, int64_t output, int64_t width, int64_t rows,
+                      const struct stage *stage, float *out, enum mode mode) {
+    const float *sums = stage->sums;
+    int64_t outputs = matrix->outputs, whole = width / LANES * LANES;
+    for (int64_t row = 0; row < rows; row++, sums += parts * PANEL, out += outputs) {
+        float row_scale = kind == BYTES ? stage->row_scales[row] : 1.0f;
+        for (int64_t lane = 0; lane < whole; lane += LANES) {
+            vec sum = settled(kind, parts, matrix, output, sums, lane, row_scale);
+            store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
+        }
+        if (whole == width) continue;
+        vec sum = settled(kind, parts, matrix, output, sums, whole, row_scale);
+        for (int64_t i = whole; i < width; i++) out[i] = mode == ADD ? out[i] + sum[i - whole] : sum[i - whole];
+    }
 }
 
 /* Sums of tiles [rows, parts, PANEL] into the first `width` outputs of a panel. */
 static void settle(const struct matrix *matrix, int64_t output, int64_t width, int64_t rows, const struct stage *stage,
                    float *out, enum mode mode) {
-    const float *sums = stage->sums;
-    for (int64_t row = 0; row < rows; row++, sums += matrix->parts * PANEL, out += matrix->outputs)
-        for (int64_t lane = 0; lane < width; lane += LANES) {
-            vec sum = settled(matrix, output, sums, lane, stage->row_scales[row]);
-            if (width - lane >= LANES)
-                store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
-            else
-                for (int64_t i = 0; i < width - lane; i++) out[lane + i] = mode == ADD ? out[lane + i] + sum[i] : sum[i];
-        }
+    if (matrix->kind == BYTES)
+        settle_as(BYTES, 1, matrix, output, width, rows, stage, out, mode);
+    else if (matrix->parts == PARTS)
+        settle_as(PAIRED, PARTS, matrix, output, width, rows, stage, out, mode);
+    else
+        settle_as(PAIRED, 1, matrix, output, width, rows, stage, out, mode);
 }
 
-/* Rows go through tiles in blocks of one size: what the last one has too much of is computed and dropped. */
+/* Tiles hold so many rows from now on. */
+INLINE void shape(struct stage *stage, int64_t rows) {
+    if (rows != stage->tile_rows) shape_tiles(stage->tile_rows = rows);
+}
+
+/* Rows go through tiles in blocks of one size; the last one ends with the last row, and may begin in the one before.
+ * What tiles add up in the end goes straight to its place, anything else over `sums`. */
 static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                              struct stage *stage) {
     int64_t steps = matrix->inputs / packing_of(matrix->kind), lines = rows * matrix->parts;
-    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
-    const word *panel = matrix->panels;
-    if (size != stage->tile_rows) shape_tiles(stage->tile_rows = size);
-    for (int64_t first = 0; first < matrix->outputs; first += PANEL, panel += steps * PANEL) {
-        for (int64_t line = 0; line < lines; line += size) {
-            /* While a panel arrives, asking for another one makes it late. */
-            const word *next = line && line + size >= lines ? panel + steps * PANEL : 0;
-            multiply_tiles(matrix->kind, x + line * steps, steps, panel, next, stage->sums + line * PANEL);
+    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines), outputs = matrix->outputs;
+    int is_plain = matrix->kind == PAIRED && matrix->parts == 1 && mode == WRITE;
+    struct task task = {matrix->panels, PANEL, steps, x, steps, stage->sums, PANEL, WRITE};
+    shape(stage, size);
+    for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * PANEL) {
+        int is_settled = is_plain && outputs - first >= PANEL;
+        float *sums = is_settled ? out + first : stage->sums;
+        task.out_stride = is_settled ? outputs : PANEL;
+        for (int64_t block = 0; block < lines; block += size) {
+            int64_t line = least(block, lines - size);
+            task.x = x + line * steps, task.out = sums + line * task.out_stride;
+            multiply_tiles(VECTORS, (int)matrix->kind, &task);
         }
-        settle(matrix, first, least(matrix->outputs - first, PANEL), rows, stage, out + first, mode);
+        if (!is_settled) settle(matrix, first, least(outputs - first, PANEL), rows, stage, out + first, mode);
     }
 }
 
@@ -145,15 +168,28 @@ static void product_in_panels(const struct matrix *matrix, int64_t rows, const w
     }
 }
 
-/* out [rows, outputs] = W x, or out += W x, for x [rows, inputs]: in words of pairs where W is that, else floats. */
-static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
-                    struct stage *stage) {
-    if (!rows) return;
-    x = enter(matrix, rows, x, stage);
+/* out [rows, outputs] = W x, or out += W x, for rows x that have entered. */
+static void multiply_rows_with(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                               struct stage *stage) {
     if (matrix->parts)
         product_in_tiles(matrix, rows, x, out, mode, stage);
     else
         product_in_panels(matrix, rows, x, out, mode, stage);
+}
+
+/* The same for x [rows, inputs]: in words of pairs where W is that, else floats. */
+static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
+                    struct stage *stage) {
+    if (rows) multiply_rows_with(matrix, rows, enter(matrix, rows, x, stage), out, mode, stage);
+}
+
+/* `outputs` of a matrix's outputs from `first` on, which begins a panel. */
+static struct matrix slice_of(const struct matrix *matrix, int64_t first, int64_t outputs) {
+    struct matrix slice = *matrix;
+    slice.panels += first / PANEL * (matrix->inputs / packing_of(matrix->kind)) * stride_of(matrix->kind);
+    slice.outputs = outputs;
+    if (matrix->kind == BYTES) slice.scales += first, slice.offsets += first;
+    return slice;
 }
 
 int64_t talkahead_packed_bytes(int64_t inputs, int64_t outputs, int64_t kind) {

@@ -5,7 +5,7 @@
 
 struct layer {
     const float *attention_norm, *mlp_norm; /* [D] */
-    struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D */
+    struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D; 16 gates, their ups, and so on */
 };
 
 /* The cache is words [layer, slot, K, 2, positions * d / packing]. Keys are panels of PANEL positions, within a
@@ -14,6 +14,7 @@ struct model {
     int64_t num_layers, hidden, heads, kv_heads, dim, intermediate, num_slots, num_positions;
     int64_t packing;  /* values in a word of queries and KV: 1, or 2 where they are bfloat16 */
     int64_t entering; /* the same of what enters matrices; bytes are made of floats where they are needed */
+    int64_t in_tiles; /* whether queries meet keys and values in tiles: pairs only, d in whole tiles */
     double epsilon;
     const struct layer *layers;
     const float *final_norm; /* [D] */
@@ -38,7 +39,7 @@ struct row {
 
 struct workspace {
     float *x, *qkv, *gate_up, *scores, *mixed, *turned;
-    word *normed, *queries, *key, *tail;
+    word *normed, *gated, *queries, *key, *tail;
     int64_t *seen;
     struct row *rows;
     struct stage stage;

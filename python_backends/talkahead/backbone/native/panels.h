@@ -59,7 +59,11 @@ INLINE vec add_product(int kind, vec sum, word x, vec weights) {
 /* What sums of bytes, which are whole numbers, are worth. */
 INLINE vec scaled(vec sums, const int32_t *offsets, const float *scales, float row_scale) {
     ivec whole = (ivec)sums - *(const loose_ivec *)offsets;
-    return __builtin_convertvector(whole, vec) * (load(scales) * row_scale);
+    vec worth = __builtin_convertvector(whole, vec) * (load(scales) * row_scale);
+#if defined(__AVX512VNNI__)
+    __asm__("" : "+v"(worth)); /* rounded before it is added to anything: the same from panels as from tiles */
+#endif
+    return worth;
 }
 
 /* The constants are known where this is inlined, so sums stay in registers. */

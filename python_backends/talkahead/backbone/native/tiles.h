@@ -1,7 +1,7 @@
 /* Products in the CPU's matrix tiles (AMX): 16 rows meet 16 outputs and 64 bytes of inputs in one instruction.
  *
- * An output is a chain of sums in the order of the inputs, the same whichever row of a tile it lies in and however
- * many rows there are. One row goes the same way: it takes as long as its weights take to arrive.
+ * An output is a chain of sums of so many inputs each, in their order, the same whichever row of a tile it lies in and
+ * however many rows there are. One row goes the same way: it takes as long as its weights take to arrive.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 #define TILES
 
-/* Tiles 0 to 3 hold the sums of a panel's outputs, 4 the rows, 5 and 6 weights. */
+/* Tiles 0 to 3 hold the sums of a panel's outputs, 4 the rows, 5 and 6 weights, keys or values. */
 #define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : : :)
 #define LOAD_TILE(tile, from, stride) \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((int64_t)(stride)) : "memory")
@@ -51,44 +51,54 @@ static void shape_tiles(int64_t rows) {
 
 static void release_tiles(void) { __asm__ volatile("tilerelease" : : :); }
 
-/* sums [rows, PANEL] = x [rows, steps] times a panel [steps, PANEL], all in words; a panel at `next`, unless it is null,
- * is fetched meanwhile, into L2. */
-INLINE void multiply_tiles_of(int kind, const word *x, int64_t steps, const word *panel, const word *next, float *sums) {
-    const int64_t stride = PANEL * sizeof(word);
-    ZERO_TILE(0);
-    ZERO_TILE(1);
-    ZERO_TILE(2);
-    ZERO_TILE(3);
-    for (int64_t step = 0; step < steps; step += TILE_WORDS) {
-        const word *at = panel + step * PANEL;
-        LOAD_TILE(4, x + step, steps * sizeof(word));
-        for (int64_t at = 0; next && at < TILE_WORDS * PANEL; at += 16) __builtin_prefetch(next + step * PANEL + at, 0, 2);
-        LOAD_TILE(5, at, stride);
-        ADD_TILES(0, 5);
-        LOAD_TILE(6, at + 16, stride);
-        ADD_TILES(1, 6);
-        LOAD_TILE(5, at + 32, stride);
-        ADD_TILES(2, 5);
-        LOAD_TILE(6, at + 48, stride);
-        ADD_TILES(3, 6);
+/* The constants are known where this is inlined, so only the tiles that are wanted are touched. */
+INLINE void multiply_tiles_of(int kind, int vectors, const struct task *task) {
+    const int64_t weights_stride = task->stride * sizeof(word), rows_stride = task->x_stride * sizeof(word);
+    const int64_t sums_stride = task->out_stride * sizeof(float);
+    if (task->mode == CONTINUE) {
+        LOAD_TILE(0, task->out, sums_stride);
+        if (vectors > 1) LOAD_TILE(1, task->out + 16, sums_stride);
+        if (vectors > 2) LOAD_TILE(2, task->out + 32, sums_stride);
+        if (vectors > 2) LOAD_TILE(3, task->out + 48, sums_stride);
+    } else {
+        ZERO_TILE(0);
+        if (vectors > 1) ZERO_TILE(1);
+        if (vectors > 2) ZERO_TILE(2);
+        if (vectors > 2) ZERO_TILE(3);
     }
-    STORE_TILE(0, sums, stride);
-    STORE_TILE(1, sums + 16, stride);
-    STORE_TILE(2, sums + 32, stride);
-    STORE_TILE(3, sums + 48, stride);
+    for (int64_t step = 0; step < task->steps; step += TILE_WORDS) {
+        const word *at = task->panel + step * task->stride;
+        LOAD_TILE(4, task->x + step, rows_stride);
+        LOAD_TILE(5, at, weights_stride);
+        ADD_TILES(0, 5);
+        if (vectors > 1) LOAD_TILE(6, at + 16, weights_stride);
+        if (vectors > 1) ADD_TILES(1, 6);
+        if (vectors > 2) LOAD_TILE(5, at + 32, weights_stride);
+        if (vectors > 2) ADD_TILES(2, 5);
+        if (vectors > 2) LOAD_TILE(6, at + 48, weights_stride);
+        if (vectors > 2) ADD_TILES(3, 6);
+    }
+    STORE_TILE(0, task->out, sums_stride);
+    if (vectors > 1) STORE_TILE(1, task->out + 16, sums_stride);
+    if (vectors > 2) STORE_TILE(2, task->out + 32, sums_stride);
+    if (vectors > 2) STORE_TILE(3, task->out + 48, sums_stride);
 }
 
-static void multiply_tiles(int64_t kind, const word *x, int64_t steps, const word *panel, const word *next, float *sums) {
+/* A task of as many rows as tiles are shaped for, written or continued; its steps fill tiles. Nothing is fetched
+ * ahead: the CPU's own guesses are as good, and the loads of tiles need the room. */
+static __attribute__((noinline)) void multiply_tiles(int vectors, int kind, const struct task *task) {
     if (kind == BYTES)
-        multiply_tiles_of(BYTES, x, steps, panel, next, sums);
+        multiply_tiles_of(BYTES, 4, task);
+    else if (vectors == 4)
+        multiply_tiles_of(PAIRED, 4, task);
+    else if (vectors == 2)
+        multiply_tiles_of(PAIRED, 2, task);
     else
-        multiply_tiles_of(PAIRED, x, steps, panel, next, sums);
+        multiply_tiles_of(PAIRED, 1, task);
 }
 #else
 static int may_use_tiles(void) { return 0; }
 static void shape_tiles(int64_t rows) { (void)rows; }
 static void release_tiles(void) {}
-static void multiply_tiles(int64_t kind, const word *x, int64_t steps, const word *panel, const word *next, float *sums) {
-    (void)kind, (void)x, (void)steps, (void)panel, (void)next, (void)sums;
-}
+static void multiply_tiles(int vectors, int kind, const struct task *task) { (void)vectors, (void)kind, (void)task; }
 #endif

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX512BF16__) || defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
@@ -26,6 +26,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t loose_uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint16_t loose_halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 typedef uint8_t loose_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef uint32_t __attribute__((may_alias)) word;
 typedef uint16_t __attribute__((may_alias)) half_word;
@@ -37,10 +38,16 @@ INLINE vec load(const float *from) { return *(const loose_vec *)from; }
 INLINE void store(float *to, vec value) { *(loose_vec *)to = value; }
 INLINE vec spread(float value) { return value - (vec){0}; }
 
-INLINE vec larger(vec a, vec b) {
-    ivec first = a > b;
-    return (vec)((first & (ivec)a) | (~first & (ivec)b));
-}
+/* As the CPU's own instructions: of two the second where either is no number; sums of lanes halve them. */
+#if defined(__AVX512F__)
+INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE float sum_lanes(vec value) { return _mm512_reduce_add_ps((__m512)value); }
+INLINE float largest_lane(vec value) { return _mm512_reduce_max_ps((__m512)value); }
+#else
+INLINE vec chosen(ivec first, vec a, vec b) { return (vec)((first & (ivec)a) | (~first & (ivec)b)); }
+INLINE vec larger(vec a, vec b) { return chosen(a > b, a, b); }
+INLINE vec smaller(vec a, vec b) { return chosen(a < b, a, b); }
 
 INLINE float sum_lanes(vec value) {
     float lanes[LANES];
@@ -50,11 +57,20 @@ INLINE float sum_lanes(vec value) {
     return lanes[0];
 }
 
+INLINE float largest_lane(vec value) {
+    float lanes[LANES], largest;
+    store(lanes, value);
+    largest = lanes[0];
+    for (int lane = 1; lane < LANES; lane++) largest = lanes[lane] > largest ? lanes[lane] : largest;
+    return largest;
+}
+#endif
+
 /* e^x, relative error below 2e-7; x is held within [-87, 88], where the result is finite and not denormal. */
 INLINE vec exponential(vec x) {
     const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
     x = larger(x, spread(-87.0f));
-    x = -larger(-x, spread(-88.0f));
+    x = smaller(x, spread(88.0f));
     vec shifted = x * 1.44269504f + rounder;
     vec whole = shifted - rounder;
     vec r = x - whole * 0.693145752f; /* ln 2 in two parts: the first product is exact */

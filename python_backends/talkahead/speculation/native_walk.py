@@ -23,7 +23,6 @@ from talkahead.speculation.native_sampler import SOURCE, NativeSampler, Settings
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree
 
-_LANES = 16
 
 
 class _Step(Structure):
@@ -64,7 +63,7 @@ def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
     if library is None:
         return None
     call = _Call(tree, scored, context)
-    library.talkahead_match(byref(call.step), *call.outputs(call.vocabulary))
+    library.talkahead_match(byref(call.step), *call.outputs())
     return call.accepted
 
 
@@ -88,7 +87,7 @@ def longest(
         return None
     call = _Call(tree, scored, context, trials)
     leniency = _Leniency(top_k, eos_top_k, eos)
-    library.talkahead_longest(byref(call.step), byref(leniency), *call.outputs(call.vocabulary))
+    library.talkahead_longest(byref(call.step), byref(leniency), *call.outputs())
     return call.accepted
 
 
@@ -102,12 +101,12 @@ def ratio(
     call = _Call(tree, scored, context)
     count = call.vocabulary if groups is None else groups.num_groups
     runs = () if groups is None else call.hold(*groups.runs)
-    room = torch.empty(2 * call.vocabulary + count)
-    weights, outcome = call.outputs(max(count, call.vocabulary))
+    zeros = torch.zeros(library.talkahead_ratio_room(call.vocabulary, count), dtype=torch.uint8)
+    memory, outcome = call.outputs()
     library.talkahead_ratio(
         *(byref(call.step), byref(_Labels(count, *runs))),
         None if tree.draft_probs is None else call.hold(tree.draft_probs)[0],
-        *(bias, weights, room.data_ptr(), outcome),
+        *(bias, zeros.data_ptr(), memory, outcome),
     )
     return call.accepted
 
@@ -151,9 +150,10 @@ class _Call:
         self._held += contiguous
         return [tensor.data_ptr() for tensor in contiguous]
 
-    def outputs(self, width: int) -> tuple[int, object]:
-        """Room for `width` weights, and where the results go: `accepted`."""
-        return self.hold(torch.empty(width + _LANES))[0], byref(_Outcome.at(self.accepted))
+    def outputs(self) -> tuple[int, object]:
+        """Room for a row, and where the results go: `accepted`."""
+        room = torch.empty(_bound().talkahead_draw_workspace(self.vocabulary))
+        return self.hold(room)[0], byref(_Outcome.at(self.accepted))
 
 
 def _library(scored: Scored) -> ctypes.CDLL | None:
@@ -174,6 +174,8 @@ def _bound() -> ctypes.CDLL | None:
         *(POINTER(_Step), POINTER(_Labels), c_void_p, c_double, c_void_p),
         *results,
     ]
+    library.talkahead_ratio_room.argtypes = [c_int64, c_int64]
+    library.talkahead_ratio_room.restype = c_int64
     library.talkahead_advance.argtypes = [
         *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), c_void_p, c_void_p)
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
-from talkahead.speculation.after_path import after_path
+from talkahead.speculation.after_path import advance
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
@@ -196,12 +197,9 @@ class DecodeStep:
         accepted = verifier.accept(tree, scored, context)
         self._backbone.commit(accepted, tree.shape, part.rows)
         part.method.drafter.observe(tree, scored, accepted, context)
-        tokens, hidden = after_path(tree, scored, accepted)
+        tokens = advance(tree, scored, accepted, context)
         if verifier.history_frames:
-            self._remember(context, tokens)
-        context.hidden.copy_(hidden)
-        context.roots.copy_(accepted.next_roots)
-        context.positions.add_(accepted.counts)
+            self._remember(context, tokens, accepted.counts)
         return _Outcome(tokens, accepted.counts, tree.num_nodes)
 
     def _learn(
@@ -238,9 +236,10 @@ class DecodeStep:
             self._contexts[key] = context
         return context
 
-    def _remember(self, context: Context, tokens: Tensor) -> None:
+    def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:
         """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
-        behind = context.positions[:, None] + 1 + torch.arange(tokens.shape[1], device=tokens.device)
+        first = context.positions - counts + 1
+        behind = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
         behind = behind.clamp_max(self._frames.shape[1] - 1)
         context.frames.scatter_(1, behind[:, :, None], tokens[:, :, None])
 
@@ -285,10 +284,18 @@ def _draft(drafter: Drafter, context: Context) -> TokenTree:
     return TokenTree(context.roots[:, None]) if context.wish.nodes == 1 else drafter.propose(context)
 
 
+@lru_cache(maxsize=256)
+def _same(count: int, value: int) -> npt.NDArray[np.int64]:
+    """[count], read only."""
+    same = np.full(count, value)
+    same.flags.writeable = False
+    return same
+
+
 def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
     """All parts' rows in order, in one copy each of tokens and counts."""
     tokens, counts = outcomes[0].tokens, outcomes[0].counts
-    drafted = np.full(len(counts), outcomes[0].nodes - 1)
+    drafted = _same(len(counts), outcomes[0].nodes - 1)
     if len(outcomes) > 1:
         longest = max(one.tokens.shape[1] for one in outcomes)
         tokens = torch.cat(

@@ -41,9 +41,10 @@ class Wish:
         return most if self.nodes is None else min(most, self.nodes - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Context:
-    """What is known of each running row when a step starts. Views of slot-indexed state: read only.
+    """What is known of each running row when a step starts. Views of slot-indexed state, which only the step
+    itself writes.
 
     Args:
         rows: the running rows, a range of slots (drafters keep their own state by slot).

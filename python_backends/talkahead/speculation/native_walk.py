@@ -17,12 +17,17 @@ import torch
 from torch import Tensor
 
 from talkahead.native_library import NativeUnavailable, load_library
+from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SOURCE, NativeSampler, SettingsColumns
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree
 
+
+
+_PURPOSES = (len(Purpose), *map(int, (Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.TRIAL)))
+"""How many there are, and those of walks."""
 
 
 class _Step(Structure):
@@ -42,8 +47,10 @@ class _Outcome(Structure):
 
     @classmethod
     def at(cls, accepted: Accepted) -> Self:
-        tensors = (accepted.counts, accepted.path, accepted.next_roots)
-        return cls(accepted.path.shape[1], *(tensor.data_ptr() for tensor in tensors))
+        path = accepted.path
+        return cls(
+            path.shape[1], accepted.counts.data_ptr(), path.data_ptr(), accepted.next_roots.data_ptr()
+        )
 
 
 class _Leniency(Structure):
@@ -111,20 +118,20 @@ def ratio(
     return call.accepted
 
 
-def advance(tree: TokenTree, scored: Scored, accepted: Accepted) -> tuple[Tensor, Tensor] | None:
-    """What `after_path` finds of trees of more than the root."""
-    library = _library(scored)
-    if library is None or not NativeSampler.fits(scored.hidden):
+def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
+    """What `after_path.advance` does and returns."""
+    library, state = _library(scored), ContextAddresses.of(context)
+    if library is None or not NativeSampler.fits(scored.hidden) or not state.is_state:
         return None
     count, nodes, width = scored.hidden.shape
     tokens, hidden = tree.tokens.contiguous(), scored.hidden.contiguous()
-    held = Accepted(*(one.contiguous() for one in (accepted.path, accepted.counts, accepted.next_roots)))
-    added, reached = torch.empty_like(held.path), torch.empty(count, width)
+    held = Accepted(accepted.path.contiguous(), accepted.counts.contiguous(), accepted.next_roots.contiguous())
+    added = torch.empty(held.path.shape, dtype=torch.int64)
     library.talkahead_advance(
         *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(_Outcome.at(held))),
-        *(added.data_ptr(), reached.data_ptr()),
+        *(added.data_ptr(), state.roots, state.positions, state.hidden),
     )
-    return added, reached
+    return added
 
 
 class _Call:
@@ -133,16 +140,17 @@ class _Call:
     def __init__(self, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> None:
         self._held: list[Tensor] = []
         count, nodes, self.vocabulary = scored.logits.shape
-        self._settings = SettingsColumns(*self.hold(*context.settings.columns))
-        logits, *others = self.hold(
-            scored.logits, context.keys, context.positions, tree.shape.parent_row, tree.tokens
-        )
+        self._context = known = ContextAddresses.of(context)
+        logits, parents, tokens = self.hold(scored.logits, tree.shape.parent_row, tree.tokens)
         self.step = _Step(
-            *(count, nodes, self.vocabulary, logits, ctypes.pointer(self._settings), *others),
-            *(trials, len(Purpose), Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.TRIAL),
+            *(count, nodes, self.vocabulary, logits, ctypes.pointer(known.settings)),
+            *(known.keys, known.positions, parents, tokens, trials, *_PURPOSES),
         )
-        sizes = ((count, tree.shape.paths.shape[1]), (count,), (count, 1))
-        self.accepted = Accepted(*(torch.empty(size, dtype=torch.int64) for size in sizes))
+        self.accepted = Accepted(
+            torch.empty(count, tree.shape.max_depth + 1, dtype=torch.int64),
+            torch.empty(count, dtype=torch.int64),
+            torch.empty(count, 1, dtype=torch.int64),
+        )
 
     def hold(self, *tensors: Tensor) -> list[int]:
         """Addresses of the tensors, made contiguous."""
@@ -177,7 +185,7 @@ def _bound() -> ctypes.CDLL | None:
     library.talkahead_ratio_room.argtypes = [c_int64, c_int64]
     library.talkahead_ratio_room.restype = c_int64
     library.talkahead_advance.argtypes = [
-        *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), c_void_p, c_void_p)
+        *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), *(c_void_p,) * 4)
     ]
     walks = (library.talkahead_match, library.talkahead_longest, library.talkahead_ratio)
     for function in (*walks, library.talkahead_advance):

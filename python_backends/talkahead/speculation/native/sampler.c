@@ -602,18 +602,21 @@ void talkahead_ratio(const struct step *step, const struct labels *labels, const
     forget(&target);
 }
 
-/* What a step added to each stream, tokens [S, M], and the hidden state [S, D] at the end of its path.
+/* What a step added to each stream, tokens [S, M]; roots [S], positions [S] and hidden states [S, D] go on to the end of
+ * its path.
  *
  * Of trees of `nodes` tokens, with hidden states [S, N, D].
  */
 void talkahead_advance(int64_t streams, int64_t nodes, int64_t width, const int64_t *tokens, const float *hidden,
-                       const struct outcome *accepted, int64_t *added, float *reached) {
+                       const struct outcome *accepted, int64_t *added, int64_t *roots, int64_t *positions,
+                       float *reached) {
     for (int64_t stream = 0; stream < streams; stream++) {
         const int64_t *path = accepted->paths + stream * accepted->most;
         int64_t count = accepted->counts[stream], *own = added + stream * accepted->most;
         memset(own, 0, accepted->most * sizeof *own);
         for (int64_t place = 1; place < count; place++) own[place - 1] = tokens[stream * nodes + path[place]];
-        own[count - 1] = accepted->next_roots[stream];
+        own[count - 1] = roots[stream] = accepted->next_roots[stream];
+        positions[stream] += count;
         memcpy(reached + stream * width, hidden + (stream * nodes + path[count - 1]) * width, width * sizeof *reached);
     }
 }

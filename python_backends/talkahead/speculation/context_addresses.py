@@ -1,0 +1,56 @@
+"""Where a context's columns lie, for native code. Found once: a step's contexts are views of state that stays.
+
+Shapes: B rows, D hidden size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from talkahead.speculation.contracts import Context
+from talkahead.speculation.native_sampler import SettingsColumns
+
+
+@dataclass(frozen=True)
+class ContextAddresses:
+    """Of int64 [B] each, but for what says otherwise.
+
+    Args:
+        hidden: float32 [B, D].
+        is_state: nothing had to be copied or converted: what is written there, the context has.
+        held: what lies at the addresses.
+    """
+
+    roots: int
+    positions: int
+    keys: int
+    hidden: int
+    settings: SettingsColumns
+    is_state: bool
+    held: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, context: Context) -> Self:
+        found = _known.get(context)
+        if found is None:
+            found = cls._find(context)
+            if found.is_state:
+                _known[context] = found
+        assert isinstance(found, cls)
+        return found
+
+    @classmethod
+    def _find(cls, context: Context) -> Self:
+        own = (context.roots, context.positions, context.keys, context.hidden, *context.settings.columns)
+        held = tuple(one.contiguous() for one in (*own[:3], own[3].to(torch.float32), *own[4:]))
+        addresses = [one.data_ptr() for one in held]
+        is_state = all(one is other for one, other in zip(held, own, strict=True))
+        return cls(*addresses[:4], SettingsColumns(*addresses[4:]), is_state, held)
+
+
+_known: WeakKeyDictionary[Context, ContextAddresses] = WeakKeyDictionary()

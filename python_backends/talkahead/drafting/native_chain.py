@@ -173,18 +173,33 @@ class NativeChain:
 
     def propose(self, context: Context) -> TokenTree:
         """Raises IndexError where a draft does not fit its slot."""
+        rows, tree = context.keep((self, "rows"), lambda: self._rows(context))
+        if self._library.talkahead_draft(byref(self._drafter), byref(rows)):
+            raise IndexError("a draft does not fit its slot")
+        return tree
+
+    def _rows(self, context: Context) -> tuple[_Rows, TokenTree]:
+        """A context's rows as C takes them, and their trees, which it fills."""
         count, length = len(context.positions), context.wish.length(self._length)
         tells_probs = self._tells_probs and context.wish.tells_probs
-        tokens = torch.empty((count, length + 1), dtype=torch.int64)
+        tokens = torch.empty((count, length + 1, 1), dtype=torch.int64)
         probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
         own = ContextAddresses.of(context)
         rows = _Rows(
-            *(context.rows.start, count, length, own.roots, own.positions, own.hidden, own.keys, own.settings),
+            *(
+                context.rows.start,
+                count,
+                length,
+                own.roots,
+                own.positions,
+                own.hidden,
+                own.keys,
+                own.settings,
+            ),
             *(tokens.data_ptr(), None if probs is None else probs.data_ptr()),
         )
-        if self._library.talkahead_draft(byref(self._drafter), byref(rows)):
-            raise IndexError("a draft does not fit its slot")
-        return TokenTree(tokens[..., None], chain_of(length), probs)
+        rows.held = own
+        return rows, TokenTree(tokens, chain_of(length), probs)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """Writes down what was said, and cuts KV back to what of it was fed."""

@@ -105,6 +105,8 @@ class DecodeStep:
         self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
         self._contexts: dict[tuple[int, int, int | None, bool], Context] = {}
+        self._is_plain_memory = self._hidden.is_cpu and self._hidden.dtype is torch.float32
+        """Native code reads and writes the state where it lies."""
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
         self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
 
@@ -232,6 +234,7 @@ class DecodeStep:
                 keys=self._keys[rows],
                 settings=self._settings[rows],
                 wish=Wish(nodes, method.tells_probs),
+                kept={} if self._is_plain_memory else None,
             )
             self._contexts[key] = context
         return context
@@ -281,7 +284,7 @@ class DecodeStep:
 
 def _draft(drafter: Drafter, context: Context) -> TokenTree:
     """The drafter's trees, or roots alone where nothing is wanted of it."""
-    return TokenTree(context.roots[:, None]) if context.wish.nodes == 1 else drafter.propose(context)
+    return context.roots_alone if context.wish.nodes == 1 else drafter.propose(context)
 
 
 @lru_cache(maxsize=256)
@@ -303,4 +306,10 @@ def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
         )
         counts = torch.cat([one.counts for one in outcomes])
         drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
-    return Drawn(tokens.cpu().numpy(), counts.cpu().numpy(), drafted)
+    return Drawn(_copied(tokens), _copied(counts), drafted)
+
+
+def _copied(drawn: Tensor) -> npt.NDArray[np.int64]:
+    """On the host, out of the next step's way."""
+    copy: npt.NDArray[np.int64] = drawn.numpy().copy() if drawn.is_cpu else drawn.cpu().numpy()
+    return copy

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Self
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -36,13 +35,7 @@ class ContextAddresses:
 
     @classmethod
     def of(cls, context: Context) -> Self:
-        found = _known.get(context)
-        if found is None:
-            found = cls._find(context)
-            if found.is_state:
-                _known[context] = found
-        assert isinstance(found, cls)
-        return found
+        return context.keep(cls, lambda: cls._find(context))
 
     @classmethod
     def _find(cls, context: Context) -> Self:
@@ -51,6 +44,3 @@ class ContextAddresses:
         addresses = [one.data_ptr() for one in held]
         is_state = all(one is other for one, other in zip(held, own, strict=True))
         return cls(*addresses[:4], SettingsColumns(*addresses[4:]), is_state, held)
-
-
-_known: WeakKeyDictionary[Context, ContextAddresses] = WeakKeyDictionary()

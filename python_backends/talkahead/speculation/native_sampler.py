@@ -38,7 +38,7 @@ class NativeSampler:
 
     @staticmethod
     def fits(logits: Tensor) -> bool:
-        return logits.dtype is torch.float32 and logits.device.type == "cpu"
+        return logits.dtype is torch.float32 and logits.is_cpu
 
     def draw(
         self,

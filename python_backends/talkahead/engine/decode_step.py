@@ -28,6 +28,9 @@ from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree
 
+_CONTEXTS = 32
+"""Kept at once: each holds room for its rows' drafts, and mixed pools have a great many."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -225,6 +228,8 @@ class DecodeStep:
         key = (rows.start, rows.stop, nodes, method.tells_probs)
         context = self._contexts.get(key)
         if context is None:
+            if len(self._contexts) == _CONTEXTS:
+                self._contexts.clear()
             context = Context(
                 rows=rows,
                 roots=self._roots[rows],

@@ -14,8 +14,9 @@ from talkahead.speculation.token_tree import TokenTree
 
 
 def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor:
-    """Bring the context's rows to the end of their paths: next roots, their positions, what they were drawn
-    from. Returns the tokens [B, M] behind the roots before, the next root last; beyond a row's count anything.
+    """Bring the context's rows to the end of their paths: next roots, positions, hidden states.
+
+    Returns the tokens [B, M] behind the former roots, the next root last; beyond a row's count anything.
     """
     tokens = native_walk.advance(tree, scored, accepted, context)
     return advance_in_torch(tree, scored, accepted, context) if tokens is None else tokens

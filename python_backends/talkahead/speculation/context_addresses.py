@@ -1,4 +1,4 @@
-"""Where a context's columns lie, for native code. Found once: a step's contexts are views of state that stays.
+"""Where a context's columns lie, for native code. Found once: contexts are views of state that stays.
 
 Shapes: B rows, D hidden size.
 """
@@ -35,12 +35,12 @@ class ContextAddresses:
 
     @classmethod
     def of(cls, context: Context) -> Self:
-        return context.keep(cls, lambda: cls._find(context))
+        return context.keep(cls.__name__, lambda: cls._find(context))
 
     @classmethod
     def _find(cls, context: Context) -> Self:
         own = (context.roots, context.positions, context.keys, context.hidden, *context.settings.columns)
         held = tuple(one.contiguous() for one in (*own[:3], own[3].to(torch.float32), *own[4:]))
-        addresses = [one.data_ptr() for one in held]
+        roots, positions, keys, hidden, *columns = (one.data_ptr() for one in held)
         is_state = all(one is other for one, other in zip(held, own, strict=True))
-        return cls(*addresses[:4], SettingsColumns(*addresses[4:]), is_state, held)
+        return cls(roots, positions, keys, hidden, SettingsColumns(*columns), is_state, held)

@@ -16,7 +16,6 @@ from torch import Tensor
 from talkahead.speculation.sampling import SamplingSettings
 from talkahead.speculation.token_tree import TokenTree
 
-
 _Kept = TypeVar("_Kept")
 
 
@@ -61,9 +60,9 @@ class Context:
         settings: temperature, top-k and top-p per row.
         wish: how much to draft.
         kept: what native calls keep for the steps of this context, where they read and write its columns as
-            they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are kept
-            hold until the next step. After a forward, which leaves no cache warm, making them anew is what
-            calls would spend their time on.
+            they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are
+            kept hold until the next step. A forward leaves no cache warm: making them anew is what calls
+            would spend their time on.
     """
 
     rows: slice

@@ -151,6 +151,7 @@ class _Call:
         )
         memory = torch.empty(_bound().talkahead_draw_workspace(vocabulary))
         self._held = (known, shape.parent_row, memory)
+        self._read: tuple[Tensor, ...] = ()  # as long as C points at them
         self.step_at, self.room = byref(self._step), memory.data_ptr()
         self.outcome_at = byref(_Outcome.at(self.accepted))
 
@@ -158,13 +159,13 @@ class _Call:
     def of(cls, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> Self:
         vocabulary = scored.logits.shape[2]
         call = context.keep((cls, tree.shape, trials), lambda: cls(tree.shape, vocabulary, context, trials))
-        call._scored = logits, tokens = scored.logits.contiguous(), tree.tokens.contiguous()
+        call._read = logits, tokens = scored.logits.contiguous(), tree.tokens.contiguous()
         call._step.logits, call._step.tokens = logits.data_ptr(), tokens.data_ptr()
         return call
 
 
 class _Coarse:
-    """What tokens are compared by, as C takes it; and its room, which each call leaves as it finds it: all 0."""
+    """What tokens are compared by, as C takes it; and room, which each call leaves as it finds it: all 0."""
 
     def __init__(self, groups: SimilarityGroups | None, vocabulary: int) -> None:
         count = vocabulary if groups is None else groups.num_groups

@@ -90,6 +90,20 @@ def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case)
         assert len(in_c.counts.unique()) > 1
 
 
+@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS.keys())
+def test_what_a_context_keeps_is_the_next_steps(walks: tuple[Accept, Accept], case: Case) -> None:
+    """Three steps of one context, whose columns are written in between: each says what tensors say of it."""
+    tree, scored, context = case
+    kept = replace(context, positions=context.positions.clone(), kept={})
+    for step in range(3):
+        turned = TokenTree(tree.tokens.roll(step, 0), tree.shape, tree.draft_probs)
+        logits = Scored(scored.logits.roll(step, 0), scored.hidden)
+        in_c, in_torch = (accept(turned, logits, kept) for accept in walks)
+        for name in ("counts", "path", "next_roots"):
+            assert torch.equal(getattr(in_c, name), getattr(in_torch, name)), (step, name)
+        kept.positions.add_(in_c.counts)
+
+
 def test_c_adds_what_tensors_add(case: Case) -> None:
     tree, scored, context = case
     hidden = torch.randn(ROWS, tree.num_nodes, 16, generator=torch.Generator().manual_seed(2))

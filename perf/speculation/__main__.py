@@ -37,6 +37,7 @@ from perf.speculation.mel_groups import save_mel_groups
 from perf.speculation.methods import Talker
 from perf.speculation.plan import MEL_SIZES, Part, Plan, chosen, missing, plans
 from perf.speculation.quality import Hall, teacher_word_errors
+from perf.speculation.shares import measure, pairs
 from perf.speculation.studio import Studio
 from training.comparison import Setting
 from training.material import Sentence, held_out_sentences
@@ -45,6 +46,9 @@ _PER_CATEGORY, _CATEGORIES = 84, 6
 _WHOLE = Scale(504, 96, 30, (1, 4, 16), seeds=(1, 2, 3, 4), sweep_seeds=(1, 2), tree_seeds=(1, 2))
 _OUT, _PAGE = Path("perf/results/speculation.json"), Path("perf/SPECULATION.md")
 _MUST_AGREE = ("temperature", "top_p", "precision", "seed", "scale")
+_SHARES = Path("perf/results/speculation_shares.json")
+_PROFILED, _PROFILED_EACH, _REPEATS = 32, 4, 3
+"""Sentences, for each stream at most, and how often."""
 _QUICK = Scale(24, 12, 6, (1, 4, 16), seeds=(1, 2), sweep_seeds=(1,), tree_seeds=(1,))
 
 
@@ -61,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     if absent := missing(found):
         print(f"left out, as something is missing: {', '.join(absent)}", file=sys.stderr)
+    if options.profile:
+        return _profile(options, found, environment)
     scale = _scale(options)
     hall = _hall(options, found)
     kept = Kept(options.work / "parts", options.fresh)
@@ -93,6 +99,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in parted:
         print(f"NOT THE SAME TOKENS: {line}", file=sys.stderr)
     return 1 if parted else 0
+
+
+def _profile(options: argparse.Namespace, found: Installation, environment: Environment) -> int:
+    """Where steps spend their time, pair by pair."""
+    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    sentences = interleaved(options.sentence_seed, found)[: options.utterances or _PROFILED]
+    studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
+    rows = [
+        measure(studio, method, streams, min(len(sentences), _PROFILED_EACH * streams), _REPEATS)
+        for method in pairs(found)
+        for streams in options.streams or (1, 16)
+    ]
+    settings = {"precision": str(options.precision), "clock": "CPU time of the decoding thread"}
+    report.save(options.out or _SHARES, "speculation_shares", environment, settings, rows)
+    print(report.table([row.line() for row in rows]))
+    return 0
 
 
 def earlier(path: Path, settings: Mapping[str, Any], rows: Sequence[Row], found: Installation) -> list[Row]:
@@ -160,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rows", nargs="+", default=[], metavar="ROW",
         help=f"only these: {', '.join(Part)}, or what a row's title begins with")  # fmt: skip
     add("--quick", action="store_true", help="the headlines alone, on few sentences: does everything run?")
+    add("--profile", action="store_true", help="only where a step's time goes, pair by pair")
     add("--fresh", action="store_true", help="measure again what earlier runs have kept")
     add("--sentences", type=int, help=f"heard of each headline (all: {_WHOLE.sentences})")
     add("--sweep-sentences", type=int, help=f"heard of other rows ({_WHOLE.sweep_sentences})")

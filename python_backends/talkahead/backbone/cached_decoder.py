@@ -81,6 +81,8 @@ class CachedDecoder:
         self.max_nodes = max_nodes
         self.dtype = dtype
         self.device = device
+        self._lengths: dict[tuple[int, int], Tensor] = {}
+        """Views of the cache's, which are only ever written in place."""
 
     @property
     def vocab_size(self) -> int:
@@ -94,12 +96,14 @@ class CachedDecoder:
     def eos(self) -> int:
         return self.config.eos_token_id
 
-    @torch.inference_mode()
     def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
-        self.cache.lengths[rows].add_(accepted.counts)
+        key = rows.start, rows.stop
+        if key not in self._lengths:
+            self._lengths[key] = self.cache.lengths[rows]
+        self._lengths[key].add_(accepted.counts)
 
     def lengths(self, rows: slice) -> Tensor:
         """Valid positions of each slot, int64 [S]; a copy."""

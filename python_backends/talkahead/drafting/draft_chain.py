@@ -10,7 +10,7 @@ from torch import Tensor
 
 from talkahead.speculation.contracts import Accepted, Context
 from talkahead.speculation.sampling import draw, probabilities
-from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
+from talkahead.speculation.token_tree import TokenTree, chain_of
 
 
 class DraftChain:
@@ -42,7 +42,7 @@ class DraftChain:
     @property
     def tree(self) -> TokenTree:
         tokens = torch.cat(self._tokens, dim=1)[..., None]
-        shape = TreeShape(tuple(range(ROOT_PARENT, len(self._tokens) - 1)))
+        shape = chain_of(len(self._tokens) - 1)
         if not self._probs:
             return TokenTree(tokens, shape)
         unused = torch.zeros_like(self._probs[0])

@@ -20,10 +20,11 @@ from torch import Tensor
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_decoder import DraftDecoder
 from talkahead.native_library import load_library
+from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
-from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
+from talkahead.speculation.token_tree import TokenTree, chain_of
 
 SOURCE = Path(__file__).parent / "native" / "chain.c"
 
@@ -172,37 +173,43 @@ class NativeChain:
 
     def propose(self, context: Context) -> TokenTree:
         """Raises IndexError where a draft does not fit its slot."""
-        count, length = len(context.positions), context.wish.length(self._length)
-        tells_probs = self._tells_probs and context.wish.tells_probs
-        tokens = torch.empty((count, length + 1), dtype=torch.int64)
-        probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
-        held = [
-            tensor.contiguous()
-            for tensor in (
-                *(context.roots, context.positions, context.hidden.to(torch.float32), context.keys),
-                *context.settings.columns,
-            )
-        ]
-        addresses = [tensor.data_ptr() for tensor in held]
-        rows = _Rows(
-            *(context.rows.start, count, length, *addresses[:4], SettingsColumns(*addresses[4:])),
-            *(tokens.data_ptr(), None if probs is None else probs.data_ptr()),
-        )
+        rows, tree = context.keep((self, "rows"), lambda: self._rows(context))
         if self._library.talkahead_draft(byref(self._drafter), byref(rows)):
             raise IndexError("a draft does not fit its slot")
-        return TokenTree(tokens[..., None], TreeShape(tuple(range(ROOT_PARENT, length))), probs)
+        return tree
+
+    def _rows(self, context: Context) -> tuple[_Rows, TokenTree]:
+        """A context's rows as C takes them, and their trees, which it fills."""
+        count, length = len(context.positions), context.wish.length(self._length)
+        tells_probs = self._tells_probs and context.wish.tells_probs
+        tokens = torch.empty((count, length + 1, 1), dtype=torch.int64)
+        probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
+        own = ContextAddresses.of(context)
+        rows = _Rows(
+            *(
+                context.rows.start,
+                count,
+                length,
+                own.roots,
+                own.positions,
+                own.hidden,
+                own.keys,
+                own.settings,
+            ),
+            *(tokens.data_ptr(), None if probs is None else probs.data_ptr()),
+        )
+        rows.held = own
+        return rows, TokenTree(tokens, chain_of(length), probs)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """Writes down what was said, and cuts KV back to what of it was fed."""
-        held = [
-            tensor.contiguous()
-            for tensor in (
-                *(context.positions, tree.tokens, accepted.counts, accepted.path, accepted.next_roots),
-                *(context.hidden.to(torch.float32), scored.hidden.to(torch.float32)),
-            )
-        ]
+        own, hidden = ContextAddresses.of(context), scored.hidden
+        hidden = (hidden if hidden.dtype is torch.float32 else hidden.to(torch.float32)).contiguous()
+        tensors = (tree.tokens, accepted.counts, accepted.path, accepted.next_roots)
+        held = [tensor.contiguous() for tensor in tensors]
         sizes = (context.rows.start, tree.num_rows, tree.num_nodes, accepted.path.shape[1])
-        observed = _Observed(*sizes, *(tensor.data_ptr() for tensor in held))
+        addresses = (tensor.data_ptr() for tensor in held)
+        observed = _Observed(*sizes, own.positions, *addresses, own.hidden, hidden.data_ptr())
         self._library.talkahead_observe(byref(self._drafter), byref(observed))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,14 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
-from talkahead.speculation.after_path import after_path
+from talkahead.speculation.after_path import advance
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree
+
+_CONTEXTS = 32
+"""Kept at once: each holds room for its rows' drafts, and mixed pools have a great many."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,8 @@ class DecodeStep:
         self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
         self._contexts: dict[tuple[int, int, int | None, bool], Context] = {}
+        self._is_plain_memory = self._hidden.is_cpu and self._hidden.dtype is torch.float32
+        """Native code reads and writes the state where it lies."""
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
         self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
 
@@ -196,12 +202,9 @@ class DecodeStep:
         accepted = verifier.accept(tree, scored, context)
         self._backbone.commit(accepted, tree.shape, part.rows)
         part.method.drafter.observe(tree, scored, accepted, context)
-        tokens, hidden = after_path(tree, scored, accepted)
+        tokens = advance(tree, scored, accepted, context)
         if verifier.history_frames:
-            self._remember(context, tokens)
-        context.hidden.copy_(hidden)
-        context.roots.copy_(accepted.next_roots)
-        context.positions.add_(accepted.counts)
+            self._remember(context, tokens, accepted.counts)
         return _Outcome(tokens, accepted.counts, tree.num_nodes)
 
     def _learn(
@@ -225,6 +228,8 @@ class DecodeStep:
         key = (rows.start, rows.stop, nodes, method.tells_probs)
         context = self._contexts.get(key)
         if context is None:
+            if len(self._contexts) == _CONTEXTS:
+                self._contexts.clear()
             context = Context(
                 rows=rows,
                 roots=self._roots[rows],
@@ -234,13 +239,15 @@ class DecodeStep:
                 keys=self._keys[rows],
                 settings=self._settings[rows],
                 wish=Wish(nodes, method.tells_probs),
+                kept={} if self._is_plain_memory else None,
             )
             self._contexts[key] = context
         return context
 
-    def _remember(self, context: Context, tokens: Tensor) -> None:
+    def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:
         """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
-        behind = context.positions[:, None] + 1 + torch.arange(tokens.shape[1], device=tokens.device)
+        first = context.positions - counts + 1
+        behind = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
         behind = behind.clamp_max(self._frames.shape[1] - 1)
         context.frames.scatter_(1, behind[:, :, None], tokens[:, :, None])
 
@@ -282,13 +289,21 @@ class DecodeStep:
 
 def _draft(drafter: Drafter, context: Context) -> TokenTree:
     """The drafter's trees, or roots alone where nothing is wanted of it."""
-    return TokenTree(context.roots[:, None]) if context.wish.nodes == 1 else drafter.propose(context)
+    return context.roots_alone if context.wish.nodes == 1 else drafter.propose(context)
+
+
+@lru_cache(maxsize=256)
+def _same(count: int, value: int) -> npt.NDArray[np.int64]:
+    """[count], read only."""
+    same = np.full(count, value)
+    same.flags.writeable = False
+    return same
 
 
 def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
     """All parts' rows in order, in one copy each of tokens and counts."""
     tokens, counts = outcomes[0].tokens, outcomes[0].counts
-    drafted = np.full(len(counts), outcomes[0].nodes - 1)
+    drafted = _same(len(counts), outcomes[0].nodes - 1)
     if len(outcomes) > 1:
         longest = max(one.tokens.shape[1] for one in outcomes)
         tokens = torch.cat(
@@ -296,4 +311,10 @@ def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
         )
         counts = torch.cat([one.counts for one in outcomes])
         drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
-    return Drawn(tokens.cpu().numpy(), counts.cpu().numpy(), drafted)
+    return Drawn(_copied(tokens), _copied(counts), drafted)
+
+
+def _copied(drawn: Tensor) -> npt.NDArray[np.int64]:
+    """On the host, out of the next step's way."""
+    copy: npt.NDArray[np.int64] = drawn.numpy().copy() if drawn.is_cpu else drawn.cpu().numpy()
+    return copy

@@ -5,14 +5,18 @@ Shapes: B rows of the batch, N nodes, C codebooks, V vocabulary, D hidden size, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
 from talkahead.speculation.sampling import SamplingSettings
 from talkahead.speculation.token_tree import TokenTree
+
+_Kept = TypeVar("_Kept")
 
 
 class Preserves(StrEnum):
@@ -41,9 +45,10 @@ class Wish:
         return most if self.nodes is None else min(most, self.nodes - 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Context:
-    """What is known of each running row when a step starts. Views of slot-indexed state: read only.
+    """What is known of each running row when a step starts. Views of slot-indexed state, which only the step
+    itself writes.
 
     Args:
         rows: the running rows, a range of slots (drafters keep their own state by slot).
@@ -54,6 +59,10 @@ class Context:
         keys: int64 [B], the segment's key for `draws`.
         settings: temperature, top-k and top-p per row.
         wish: how much to draft.
+        kept: what native calls keep for the steps of this context, where they read and write its columns as
+            they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are
+            kept hold until the next step. A forward leaves no cache warm: making them anew is what calls
+            would spend their time on.
     """
 
     rows: slice
@@ -64,6 +73,21 @@ class Context:
     keys: Tensor
     settings: SamplingSettings
     wish: Wish = Wish()
+    kept: dict[Hashable, Any] | None = None
+
+    @cached_property
+    def roots_alone(self) -> TokenTree:
+        """Trees of nothing but the roots."""
+        return TokenTree(self.roots[:, None])
+
+    def keep(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
+        """What `make` made under this key in an earlier step, or makes now."""
+        if self.kept is None:
+            return make()
+        if key not in self.kept:
+            self.kept[key] = make()
+        found: _Kept = self.kept[key]
+        return found
 
     def of(self, lines: Tensor) -> Context:
         """Some of the rows, int64 [K], for a verifier: `rows` still names all of them."""

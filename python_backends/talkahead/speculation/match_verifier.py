@@ -23,7 +23,7 @@ class MatchVerifier:
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
-            return accept_root(scored, context)
+            return accept_root(tree, scored, context)
         accepted = native_walk.match(tree, scored, context)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
 

@@ -38,7 +38,7 @@ class NativeSampler:
 
     @staticmethod
     def fits(logits: Tensor) -> bool:
-        return logits.dtype is torch.float32 and logits.device.type == "cpu"
+        return logits.dtype is torch.float32 and logits.is_cpu
 
     def draw(
         self,
@@ -93,7 +93,7 @@ class NativeSampler:
         return ctypes.cast(self._library.talkahead_draw_told, c_void_p).value
 
     def workspace(self, vocabulary: int) -> Tensor:
-        """Room for the weights of one row."""
+        """Room that draws of one row need."""
         return torch.empty(self._library.talkahead_draw_workspace(vocabulary))
 
 

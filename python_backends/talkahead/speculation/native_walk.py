@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 
 from talkahead.native_library import NativeUnavailable, load_library
+from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SOURCE, NativeSampler, SettingsColumns
 from talkahead.speculation.similarity_groups import SimilarityGroups
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 
-_LANES = 16
+_PURPOSES = (len(Purpose), *map(int, (Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.TRIAL)))
+"""How many there are, and those of walks."""
 
 
 class _Step(Structure):
@@ -43,8 +45,8 @@ class _Outcome(Structure):
 
     @classmethod
     def at(cls, accepted: Accepted) -> Self:
-        tensors = (accepted.counts, accepted.path, accepted.next_roots)
-        return cls(accepted.path.shape[1], *(tensor.data_ptr() for tensor in tensors))
+        path = accepted.path
+        return cls(path.shape[1], accepted.counts.data_ptr(), path.data_ptr(), accepted.next_roots.data_ptr())
 
 
 class _Leniency(Structure):
@@ -63,8 +65,8 @@ def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
     library = _library(scored)
     if library is None:
         return None
-    call = _Call(tree, scored, context)
-    library.talkahead_match(byref(call.step), *call.outputs(call.vocabulary))
+    call = _Call.of(tree, scored, context)
+    library.talkahead_match(call.step_at, call.room, call.outcome_at)
     return call.accepted
 
 
@@ -86,9 +88,9 @@ def longest(
     library = _library(scored)
     if library is None:
         return None
-    call = _Call(tree, scored, context, trials)
+    call = _Call.of(tree, scored, context, trials)
     leniency = _Leniency(top_k, eos_top_k, eos)
-    library.talkahead_longest(byref(call.step), byref(leniency), *call.outputs(call.vocabulary))
+    library.talkahead_longest(call.step_at, byref(leniency), call.room, call.outcome_at)
     return call.accepted
 
 
@@ -96,77 +98,101 @@ def ratio(
     tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
 ) -> Accepted | None:
     """What `rejection_walk.walk` accepts: by groups, or by token where there are none."""
-    library = _library(scored)
-    if library is None or (tree.draft_probs is not None and not NativeSampler.fits(tree.draft_probs)):
+    library, draft = _library(scored), tree.draft_probs
+    if library is None or (draft is not None and not NativeSampler.fits(draft)):
         return None
-    call = _Call(tree, scored, context)
-    count = call.vocabulary if groups is None else groups.num_groups
-    runs = () if groups is None else call.hold(*groups.runs)
-    room = torch.empty(2 * call.vocabulary + count)
-    weights, outcome = call.outputs(max(count, call.vocabulary))
+    call = _Call.of(tree, scored, context)
+    table = context.keep((_Coarse, groups), lambda: _Coarse(groups, call.vocabulary))
+    draft = None if draft is None else draft.contiguous()
     library.talkahead_ratio(
-        *(byref(call.step), byref(_Labels(count, *runs))),
-        None if tree.draft_probs is None else call.hold(tree.draft_probs)[0],
-        *(bias, weights, room.data_ptr(), outcome),
+        *(call.step_at, table.labels_at, None if draft is None else draft.data_ptr(), bias),
+        *(table.zeros, call.room, call.outcome_at),
     )
     return call.accepted
 
 
-def advance(tree: TokenTree, scored: Scored, accepted: Accepted) -> tuple[Tensor, Tensor] | None:
-    """What `after_path` finds of trees of more than the root."""
-    library = _library(scored)
-    if library is None or not NativeSampler.fits(scored.hidden):
+def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
+    """What `after_path.advance` does and returns."""
+    library, state = _library(scored), ContextAddresses.of(context)
+    if library is None or not NativeSampler.fits(scored.hidden) or not state.is_state:
         return None
     count, nodes, width = scored.hidden.shape
     tokens, hidden = tree.tokens.contiguous(), scored.hidden.contiguous()
-    held = Accepted(*(one.contiguous() for one in (accepted.path, accepted.counts, accepted.next_roots)))
-    added, reached = torch.empty_like(held.path), torch.empty(count, width)
+    path, counts, roots = accepted.path.contiguous(), accepted.counts.contiguous(), accepted.next_roots
+    most = path.shape[1]
+    added = context.keep(("added", most), lambda: torch.empty(count, most, dtype=torch.int64))
+    outcome = _Outcome(most, counts.data_ptr(), path.data_ptr(), roots.data_ptr())
     library.talkahead_advance(
-        *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(_Outcome.at(held))),
-        *(added.data_ptr(), reached.data_ptr()),
+        *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(outcome)),
+        *(added.data_ptr(), state.roots, state.positions, state.hidden),
     )
-    return added, reached
+    return added
 
 
 class _Call:
-    """The arguments of one call, and the tensors behind their addresses, which live as long as it does."""
+    """The arguments of a walk over trees of one shape, and what it fills; a context keeps it.
 
-    def __init__(self, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> None:
-        self._held: list[Tensor] = []
-        count, nodes, self.vocabulary = scored.logits.shape
-        self._settings = SettingsColumns(*self.hold(*context.settings.columns))
-        logits, *others = self.hold(
-            scored.logits, context.keys, context.positions, tree.shape.parent_row, tree.tokens
+    Attributes:
+        accepted: what the walk accepted.
+        step_at, outcome_at, room: as C takes them.
+    """
+
+    def __init__(self, shape: TreeShape, vocabulary: int, context: Context, trials: int) -> None:
+        count, known = len(context.positions), ContextAddresses.of(context)
+        self.vocabulary = vocabulary
+        self.accepted = Accepted(
+            torch.empty(count, shape.max_depth + 1, dtype=torch.int64),
+            torch.empty(count, dtype=torch.int64),
+            torch.empty(count, 1, dtype=torch.int64),
         )
-        self.step = _Step(
-            *(count, nodes, self.vocabulary, logits, ctypes.pointer(self._settings), *others),
-            *(trials, len(Purpose), Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.TRIAL),
+        self._step = _Step(
+            *(count, len(shape), vocabulary, None, ctypes.pointer(known.settings)),
+            *(known.keys, known.positions, shape.parent_row.data_ptr(), None, trials, *_PURPOSES),
         )
-        sizes = ((count, tree.shape.paths.shape[1]), (count,), (count, 1))
-        self.accepted = Accepted(*(torch.empty(size, dtype=torch.int64) for size in sizes))
+        memory = torch.empty(_bound().talkahead_draw_workspace(vocabulary))
+        self._held = (known, shape.parent_row, memory)
+        self._read: tuple[Tensor, ...] = ()  # as long as C points at them
+        self.step_at, self.room = byref(self._step), memory.data_ptr()
+        self.outcome_at = byref(_Outcome.at(self.accepted))
 
-    def hold(self, *tensors: Tensor) -> list[int]:
-        """Addresses of the tensors, made contiguous."""
-        contiguous = [tensor.contiguous() for tensor in tensors]
-        self._held += contiguous
-        return [tensor.data_ptr() for tensor in contiguous]
+    @classmethod
+    def of(cls, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> Self:
+        vocabulary = scored.logits.shape[2]
+        call = context.keep((cls, tree.shape, trials), lambda: cls(tree.shape, vocabulary, context, trials))
+        call._read = logits, tokens = scored.logits.contiguous(), tree.tokens.contiguous()
+        call._step.logits, call._step.tokens = logits.data_ptr(), tokens.data_ptr()
+        return call
 
-    def outputs(self, width: int) -> tuple[int, object]:
-        """Room for `width` weights, and where the results go: `accepted`."""
-        return self.hold(torch.empty(width + _LANES))[0], byref(_Outcome.at(self.accepted))
+
+class _Coarse:
+    """What tokens are compared by, as C takes it; and room, which each call leaves as it finds it: all 0."""
+
+    def __init__(self, groups: SimilarityGroups | None, vocabulary: int) -> None:
+        count = vocabulary if groups is None else groups.num_groups
+        runs = () if groups is None else groups.runs
+        zeros = torch.zeros(_bound().talkahead_ratio_room(vocabulary, count), dtype=torch.uint8)
+        self._held = (groups, runs, zeros)
+        self.labels_at = byref(_Labels(count, *(one.data_ptr() for one in runs)))
+        self.zeros = zeros.data_ptr()
 
 
 def _library(scored: Scored) -> ctypes.CDLL | None:
-    return _bound() if NativeSampler.fits(scored.logits) else None
+    return _found() if NativeSampler.fits(scored.logits) else None
 
 
 @lru_cache(maxsize=1)
-def _bound() -> ctypes.CDLL | None:
-    """The library with the signatures told, or None where it cannot be compiled."""
+def _found() -> ctypes.CDLL | None:
+    """The library, or None where it cannot be compiled."""
     try:
-        library = load_library(SOURCE)
+        return _bound()
     except NativeUnavailable:
         return None
+
+
+@lru_cache(maxsize=1)
+def _bound() -> ctypes.CDLL:
+    """The library, with the signatures told; raises NativeUnavailable."""
+    library = load_library(SOURCE)
     results = (c_void_p, POINTER(_Outcome))
     library.talkahead_match.argtypes = [POINTER(_Step), *results]
     library.talkahead_longest.argtypes = [POINTER(_Step), POINTER(_Leniency), *results]
@@ -174,8 +200,10 @@ def _bound() -> ctypes.CDLL | None:
         *(POINTER(_Step), POINTER(_Labels), c_void_p, c_double, c_void_p),
         *results,
     ]
+    library.talkahead_ratio_room.argtypes = [c_int64, c_int64]
+    library.talkahead_ratio_room.restype = c_int64
     library.talkahead_advance.argtypes = [
-        *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), c_void_p, c_void_p)
+        *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), *(c_void_p,) * 4)
     ]
     walks = (library.talkahead_match, library.talkahead_longest, library.talkahead_ratio)
     for function in (*walks, library.talkahead_advance):

@@ -12,7 +12,7 @@ class NullDrafter:
     """The off switch: proposes nothing beyond the root, keeps nothing."""
 
     def propose(self, context: Context) -> TokenTree:
-        return TokenTree(context.roots[:, None])
+        return context.roots_alone
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         return None

@@ -67,7 +67,7 @@ def walk(
         groups: compare groups of tokens instead of tokens.
     """
     if tree.shape.is_root_alone:
-        return accept_root(scored, context)
+        return accept_root(tree, scored, context)
     accepted = native_walk.ratio(tree, scored, context, groups, bias)
     return walk_in_torch(tree, scored, context, groups, bias) if accepted is None else accepted
 

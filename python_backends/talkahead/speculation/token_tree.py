@@ -6,7 +6,7 @@ Shapes: B rows (streams of the batch), N nodes of a tree, C codebooks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -32,35 +32,35 @@ class TreeShape:
     def __len__(self) -> int:
         return len(self.parents)
 
-    @property
+    @cached_property
     def is_root_alone(self) -> bool:
         return len(self.parents) == 1
 
-    @property
+    @cached_property
     def is_chain(self) -> bool:
         """True when each node is the only child of the one before: an accepted path is then a prefix."""
         return self.parents == tuple(range(-1, len(self.parents) - 1))
 
-    @property
+    @cached_property
     def depths(self) -> tuple[int, ...]:
         """Distance of each node from the root, [N]."""
         return _depths(self.parents)
 
-    @property
+    @cached_property
     def depth_row(self) -> Tensor:
         """`depths` as int64 [N]."""
         return _depth_row(self.parents)
 
-    @property
+    @cached_property
     def parent_row(self) -> Tensor:
         """`parents` as int64 [N]; the root is its own."""
         return _parent_row(self.parents)
 
-    @property
+    @cached_property
     def max_depth(self) -> int:
         return max(self.depths)
 
-    @property
+    @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
         """The nodes of each depth, root first."""
         depths = self.depths
@@ -69,30 +69,30 @@ class TreeShape:
             for level in range(self.max_depth + 1)
         )
 
-    @property
+    @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         return tuple(
             tuple(child for child, parent in enumerate(self.parents) if parent == node)
             for node in range(len(self))
         )
 
-    @property
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """The most children that a node of each depth has, from the root on to the last but deepest."""
         children = self.children
         return tuple(max(len(children[node]) for node in level) for level in self.levels[:-1])
 
-    @property
+    @cached_property
     def child_table(self) -> Tensor:
         """int64 [N, max(widths)]: each node's children in order, then -1."""
         return _child_table(self.parents)
 
-    @property
+    @cached_property
     def ancestors(self) -> Tensor:
         """bool [N, N]: `ancestors[n, m]` when m is n or above n. It is the attention mask among nodes."""
         return _ancestors(self.parents)
 
-    @property
+    @cached_property
     def paths(self) -> Tensor:
         """int64 [N, max_depth + 1]: the nodes from the root to each node, then -1."""
         return _paths(self.parents)
@@ -146,6 +146,12 @@ def _child_table(parents: tuple[int, ...]) -> Tensor:
 
 
 ROOT_ALONE = TreeShape((ROOT_PARENT,))
+
+
+@lru_cache(maxsize=256)
+def chain_of(length: int) -> TreeShape:
+    """The root and `length` nodes, one behind the other."""
+    return TreeShape(tuple(range(ROOT_PARENT, length)))
 
 
 @dataclass(frozen=True)

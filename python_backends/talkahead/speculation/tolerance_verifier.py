@@ -27,7 +27,7 @@ class ToleranceVerifier:
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
-            return accept_root(scored, context)
+            return accept_root(tree, scored, context)
         limits = {"trials": self._tolerance, "top_k": 0, "eos_top_k": 0, "eos": self._eos}
         accepted = native_walk.longest(tree, scored, context, **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted

@@ -29,7 +29,7 @@ class TopkVerifier:
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
-            return accept_root(scored, context)
+            return accept_root(tree, scored, context)
         limits = {"trials": 1, "top_k": self._top_k, "eos_top_k": self._eos_top_k, "eos": self._eos}
         accepted = native_walk.longest(tree, scored, context, **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted

@@ -59,7 +59,7 @@ def test_accept_all_speaks_the_whole_chain_and_draws_behind_it() -> None:
 def test_accept_all_without_a_draft_is_plain_decoding() -> None:
     context, scored = _context(), _scored(1)
     accepted = AcceptAllVerifier().accept(TokenTree(context.roots[:, None]), scored, context)
-    plain = accept_root(scored, context)
+    plain = accept_root(TokenTree(context.roots[:, None]), scored, context)
     assert torch.equal(accepted.next_roots, plain.next_roots) and torch.equal(accepted.counts, plain.counts)
 
 

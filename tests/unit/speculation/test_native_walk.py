@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from markov_speech import (
     settings_of,
 )
 from talkahead.speculation import native_walk
-from talkahead.speculation.after_path import after_path, after_path_in_torch
+from talkahead.speculation.after_path import advance_in_torch
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.native_sampler import native_sampler
@@ -89,17 +90,40 @@ def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case)
         assert len(in_c.counts.unique()) > 1
 
 
+@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS.keys())
+def test_what_a_context_keeps_is_the_next_steps(walks: tuple[Accept, Accept], case: Case) -> None:
+    """Three steps of one context, whose columns are written in between: each says what tensors say of it."""
+    tree, scored, context = case
+    kept = replace(context, positions=context.positions.clone(), kept={})
+    for step in range(3):
+        turned = TokenTree(tree.tokens.roll(step, 0), tree.shape, tree.draft_probs)
+        logits = Scored(scored.logits.roll(step, 0), scored.hidden)
+        in_c, in_torch = (accept(turned, logits, kept) for accept in walks)
+        for name in ("counts", "path", "next_roots"):
+            assert torch.equal(getattr(in_c, name), getattr(in_torch, name)), (step, name)
+        kept.positions.add_(in_c.counts)
+
+
 def test_c_adds_what_tensors_add(case: Case) -> None:
     tree, scored, context = case
     hidden = torch.randn(ROWS, tree.num_nodes, 16, generator=torch.Generator().manual_seed(2))
     scored = Scored(scored.logits, hidden)
     accepted = MATCH.accept(tree, scored, context)
-    (in_c, reached), (in_torch, expected) = (
-        add(tree, scored, accepted) for add in (after_path, after_path_in_torch)
-    )
+    ours, theirs = (_copied(context) for _ in range(2))
+    in_c = native_walk.advance(tree, scored, accepted, ours)
+    in_torch = advance_in_torch(tree, scored, accepted, theirs)
+    assert in_c is not None
     is_added = torch.arange(in_torch.shape[1]) < accepted.counts[:, None]
     assert torch.equal(in_c[is_added], in_torch[is_added])
-    assert torch.equal(reached, expected)
+    assert not torch.equal(theirs.positions, context.positions)
+    for name in ("roots", "positions", "hidden"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+
+
+def _copied(context: Context) -> Context:
+    """With state of its own, which a step may write."""
+    roots, positions = context.roots.clone(), context.positions.clone()
+    return replace(context, roots=roots, positions=positions, hidden=torch.zeros(ROWS, 16))
 
 
 def test_what_c_cannot_read_goes_to_torch(case: Case) -> None:
@@ -109,7 +133,7 @@ def test_what_c_cannot_read_goes_to_torch(case: Case) -> None:
     assert native_walk.match(tree, double, context) is None
     assert native_walk.ratio(tree, double, context, None, 0.0) is None
     assert native_walk.longest(tree, double, context, **limits) is None
-    assert native_walk.advance(tree, double, MATCH.accept(*case)) is None
+    assert native_walk.advance(tree, double, MATCH.accept(*case), context) is None
     for in_c, _ in WALKS.values():
         assert torch.equal(in_c(tree, double, context).counts, in_c(*case).counts)
 

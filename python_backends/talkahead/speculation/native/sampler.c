@@ -1,8 +1,11 @@
 /* Draws tokens from logits on a CPU and walks drafted trees: temperature, top-k, top-p and keyed noise in one call,
  * without sorting.
  *
- * The meaning is that of sampling.py and draws.py, and of the verifiers. A row's token depends on nothing but the row: sums run over fixed
- * lanes, so nothing here may be compiled with -ffast-math. Vectors are gcc's, lowered to what the CPU has.
+ * The meaning is that of sampling.py and draws.py, and of the verifiers. A row's token depends on nothing but the row:
+ * the order of a sum is the row's own, so nothing here may be compiled with -ffast-math. Vectors are gcc's, lowered to
+ * what the CPU has.
+ *
+ * Of a few thousand tokens a dozen may be drawn, so that only looking for these goes over whole rows.
  *
  * Shapes: S streams, N nodes each, T draws of each node, V vocabulary, P the vocabulary padded to whole vectors with
  * weights of 0.
@@ -12,6 +15,7 @@
 #include <string.h>
 
 #define LANES 16
+#define BLOCK (4 * LANES) /* looked at as one: most hold no token that may be drawn */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
 /* Per stream, [S] each. */
@@ -45,6 +49,8 @@ static double uniform(uint64_t key, int64_t index) {
 /* Exponential waiting time of a token under a key. */
 static double waiting_time(uint64_t key, int64_t token) { return -log(uniform(key, token)); }
 
+static int64_t padded_to_vectors(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+
 static float from_bits(int32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -69,40 +75,57 @@ static inline float exponential(float x) {
     return x < -87.0f ? 0.0f : series;
 }
 
-static int64_t most_likely(const float *logits, int64_t vocabulary) {
-    float tops[LANES], top;
-    int64_t whole = vocabulary / LANES * LANES, token;
-    for (int lane = 0; lane < LANES; lane++) tops[lane] = logits[lane < vocabulary ? lane : 0];
-    for (token = 0; token < whole; token += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            tops[lane] = logits[token + lane] > tops[lane] ? logits[token + lane] : tops[lane];
-    top = tops[0];
-    for (int lane = 1; lane < LANES; lane++) top = tops[lane] > top ? tops[lane] : top;
+static float sum_of(vec sums) {
+    float lanes[LANES], sum = 0;
+    memcpy(lanes, &sums, sizeof lanes);
+    for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
+    return sum;
+}
+
+static vec larger(vec one, vec other) {
+    ivec is_larger = one > other;
+    return (vec)((is_larger & (ivec)one) | (~is_larger & (ivec)other));
+}
+
+static float largest(const float *logits, int64_t vocabulary) {
+    int64_t token = 0;
+    float lanes[LANES], top = logits[0];
+    vec tops[2] = {top - (vec){0}, top - (vec){0}};
+    for (; token + 2 * LANES <= vocabulary; token += 2 * LANES)
+        for (int half = 0; half < 2; half++)
+            tops[half] = larger(*(const loose_vec *)(logits + token + half * LANES), tops[half]);
+    tops[0] = larger(tops[1], tops[0]);
+    memcpy(lanes, tops, sizeof lanes);
+    for (int lane = 0; lane < LANES; lane++) top = lanes[lane] > top ? lanes[lane] : top;
     for (; token < vocabulary; token++) top = logits[token] > top ? logits[token] : top;
-    for (token = 0; token < vocabulary - 1; token++)
-        if (logits[token] == top) break;
+    return top;
+}
+
+static int64_t first_equal(const float *logits, int64_t vocabulary, float top) {
+    int64_t token = 0;
+    while (token < vocabulary - 1 && logits[token] != top) token++;
     return token;
 }
 
-/* Weights [P] up to a factor; the largest is 1. */
-static void weigh(const float *logits, int64_t vocabulary, int64_t padded, float top, float sharpness,
-                  float *restrict weights) {
+/* Weights [P] up to a factor; the largest is 1. Returns their sum. */
+static float weigh(const float *logits, int64_t vocabulary, float top, float sharpness, float *restrict weights) {
+    int64_t padded = padded_to_vectors(vocabulary);
+    vec sums = {0};
     for (int64_t token = 0; token < vocabulary; token++)
         weights[token] = exponential((logits[token] - top) * sharpness);
     for (int64_t token = vocabulary; token < padded; token++) weights[token] = 0;
+    for (int64_t token = 0; token < padded; token += LANES) sums += *(const loose_vec *)(weights + token);
+    return sum_of(sums);
 }
 
 /* The sum of what weighs more than `limit`. */
 static float mass_above(const float *weights, int64_t padded, float limit) {
-    float lanes[LANES], sum = 0;
     vec sums = {0};
     for (int64_t token = 0; token < padded; token += LANES) {
         vec weight = *(const loose_vec *)(weights + token);
         sums += (vec)((ivec)weight & (weight > limit));
     }
-    memcpy(lanes, &sums, sizeof lanes);
-    for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
-    return sum;
+    return sum_of(sums);
 }
 
 static int64_t tokens_above(const float *weights, int64_t padded, float limit) {
@@ -134,46 +157,128 @@ static float smallest_kept(const float *weights, int64_t padded, struct bounds b
     return from_bits(high);
 }
 
-/* The kept token that comes first. */
-static int64_t first_of(const float *weights, int64_t vocabulary, float smallest, uint64_t key) {
-    int64_t first = 0;
+/* What may be drawn: tokens in order, at least one, and their weights up to a factor. */
+struct support {
+    int64_t count;
+    int32_t *tokens;
+    float *weights;
+    float mass; /* of all of them */
+};
+
+/* Room for one row: its weights [P], and a support of all tokens. */
+struct room {
+    float *weights;
+    struct support support;
+};
+
+static struct room room_in(float *memory, int64_t vocabulary) {
+    int64_t padded = padded_to_vectors(vocabulary);
+    return (struct room){memory, {0, (int32_t *)(memory + padded), memory + 2 * padded, 0}};
+}
+
+static int64_t room_size(int64_t vocabulary) { return 3 * padded_to_vectors(vocabulary); }
+
+/* Whether any of BLOCK weights is above the limit. */
+static int any_above(const float *weights, float limit) {
+    int64_t parts[LANES / 2], any = 0;
+    ivec found = {0};
+    for (int64_t token = 0; token < BLOCK; token += LANES) found |= *(const loose_vec *)(weights + token) > limit;
+    memcpy(parts, &found, sizeof parts);
+    for (int part = 0; part < LANES / 2; part++) any |= parts[part];
+    return any != 0;
+}
+
+/* The tokens that weigh more than `limit`. */
+static void collect(const float *weights, int64_t padded, float limit, struct support *support) {
+    int64_t count = 0, block;
+    for (int64_t start = 0; start < padded; start = block) {
+        block = start + BLOCK < padded ? start + BLOCK : padded;
+        if (block - start == BLOCK && !any_above(weights + start, limit)) continue;
+        for (int64_t token = start; token < block; token++) {
+            support->tokens[count] = (int32_t)token;
+            support->weights[count] = weights[token];
+            count += weights[token] > limit;
+        }
+    }
+    support->count = count;
+}
+
+/* Of a collected support what weighs at least `smallest`; and its mass. */
+static void keep(struct support *support, float smallest) {
+    int64_t count = 0;
+    support->mass = 0;
+    for (int64_t place = 0; place < support->count; place++) {
+        if (!(support->weights[place] >= smallest)) continue;
+        support->tokens[count] = support->tokens[place];
+        support->weights[count] = support->weights[place];
+        support->mass += support->weights[count++];
+    }
+    support->count = count;
+}
+
+/* A limit that the nucleus of `share` lies above: low enough, for a start, if few tokens are near it. */
+static float below_nucleus(const float *weights, int64_t padded, float total, float share) {
+    float limit = (total - share) / 64;
+    while (limit > 0 && !(mass_above(weights, padded, limit) > share)) limit = limit > 0x1p-60f ? limit / 16 : 0;
+    return limit;
+}
+
+/* The support as a stream's filters leave it, in `room`. */
+static struct support supported(const float *logits, int64_t vocabulary, const struct settings *settings,
+                                int64_t stream, struct room room) {
+    struct support support = room.support;
+    int64_t padded = padded_to_vectors(vocabulary);
+    float top = largest(logits, vocabulary), top_p = (float)settings->top_p[stream], total, smallest = 0;
+    if (settings->is_sampled[stream]) {
+        total = weigh(logits, vocabulary, top, (float)settings->sharpness[stream], room.weights);
+        if (settings->top_k[stream] < vocabulary) {
+            smallest = smallest_kept(room.weights, padded, (struct bounds){.tokens = settings->top_k[stream]});
+            for (int64_t token = 0; token < padded; token++) room.weights[token] *= room.weights[token] >= smallest;
+            total = mass_above(room.weights, padded, 0);
+        }
+        collect(room.weights, padded, below_nucleus(room.weights, padded, total, top_p * total), &support);
+        if (top_p < 1) {
+            int64_t whole = padded_to_vectors(support.count);
+            for (int64_t place = support.count; place < whole; place++) support.weights[place] = 0;
+            smallest = smallest_kept(support.weights, whole, (struct bounds){.weight = top_p * total});
+        }
+        keep(&support, smallest);
+        if (support.count) return support;
+    }
+    /* The most likely token, as well where logits are no numbers. */
+    support.tokens[0] = (int32_t)first_equal(logits, vocabulary, top);
+    support.weights[0] = support.mass = 1;
+    support.count = 1;
+    return support;
+}
+
+/* The token that comes first. */
+static int64_t first_of(const struct support *support, uint64_t key) {
+    int64_t first = support->tokens[0];
     double most = 0;
-    for (int64_t token = 0; token < vocabulary; token++) {
-        double hurry;
-        if (!(weights[token] >= smallest)) continue;
-        hurry = weights[token] / waiting_time(key, token);
-        if (hurry > most) most = hurry, first = token;
+    if (support->count == 1) return first;
+    for (int64_t place = 0; place < support->count; place++) {
+        double hurry = support->weights[place] / waiting_time(key, support->tokens[place]);
+        if (hurry > most) most = hurry, first = support->tokens[place];
     }
     return first;
 }
 
-/* Weights of a sampled row as the stream's filters leave them; returns the smallest one kept. */
-static float filter(const float *logits, int64_t vocabulary, const struct settings *settings, int64_t stream, float top,
-                    float *weights) {
-    int64_t padded = (vocabulary + LANES - 1) / LANES * LANES;
-    float smallest = 0;
-    weigh(logits, vocabulary, padded, top, (float)settings->sharpness[stream], weights);
-    if (settings->top_k[stream] < vocabulary) {
-        smallest = smallest_kept(weights, padded, (struct bounds){.tokens = settings->top_k[stream]});
-        for (int64_t token = 0; token < vocabulary; token++) weights[token] *= weights[token] >= smallest;
-    }
-    if (settings->top_p[stream] < 1) {
-        float share = (float)settings->top_p[stream] * mass_above(weights, padded, 0);
-        smallest = smallest_kept(weights, padded, (struct bounds){.weight = share});
-    }
-    return smallest;
+/* A token that may be drawn has log q = its logit * sharpness - this. */
+static double log_norm(const float *logits, int64_t vocabulary, double sharpness, const struct support *support) {
+    return largest(logits, vocabulary) * sharpness + log(support->mass);
 }
 
-/* The sum of the weights that are kept: positive floats are ordered like their bits. */
-static float mass_kept(const float *weights, int64_t vocabulary, float smallest) {
-    int64_t padded = (vocabulary + LANES - 1) / LANES * LANES;
-    int32_t bits;
-    memcpy(&bits, &smallest, sizeof bits);
-    return mass_above(weights, padded, bits > 0 ? from_bits(bits - 1) : 0);
+/* A support as probabilities [V]. */
+static void spread(const struct support *support, int64_t vocabulary, float *probabilities) {
+    float scale = 1 / support->mass;
+    memset(probabilities, 0, vocabulary * sizeof *probabilities);
+    for (int64_t place = 0; place < support->count; place++)
+        probabilities[support->tokens[place]] = support->weights[place] * scale;
 }
 
-/* Room for `weights` of talkahead_draw and talkahead_probabilities, in floats. */
-int64_t talkahead_draw_workspace(int64_t vocabulary) { return vocabulary + LANES; }
+/* Room that each call here needs, in floats. */
+int64_t talkahead_draw_workspace(int64_t vocabulary) { return room_size(vocabulary); }
 
 /* tokens [S, N, T] from logits [S, N, V], a settings entry per stream, keys [S, T] and positions [S, N].
  *
@@ -182,62 +287,39 @@ int64_t talkahead_draw_workspace(int64_t vocabulary) { return vocabulary + LANES
  */
 void talkahead_draw(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
                     const struct settings *settings, const uint64_t *keys, const int64_t *positions, int64_t purpose,
-                    int64_t num_purposes, float *weights, int64_t *tokens, double *log_norms) {
+                    int64_t num_purposes, float *memory, int64_t *tokens, double *log_norms) {
+    struct room room = room_in(memory, vocabulary);
     for (int64_t entry = 0; entry < streams * nodes; entry++) {
         const float *row = logits + entry * vocabulary;
-        int64_t stream = entry / nodes, best = most_likely(row, vocabulary);
+        int64_t stream = entry / nodes;
         uint64_t count = (uint64_t)(positions[entry] * num_purposes + purpose + 1);
-        int is_sampled = settings->is_sampled[stream];
-        float smallest = is_sampled ? filter(row, vocabulary, settings, stream, row[best], weights) : 0;
+        struct support support = supported(row, vocabulary, settings, stream, room);
         for (int64_t trial = 0; trial < trials; trial++) {
             uint64_t key = mix(keys[stream * trials + trial] + count * GOLDEN);
-            tokens[entry * trials + trial] = is_sampled ? first_of(weights, vocabulary, smallest, key) : best;
+            tokens[entry * trials + trial] = first_of(&support, key);
         }
-        if (log_norms) {
-            double mass = is_sampled ? mass_kept(weights, vocabulary, smallest) : 1;
-            log_norms[entry] = row[best] * settings->sharpness[stream] + log(mass);
-        }
+        if (log_norms) log_norms[entry] = log_norm(row, vocabulary, settings->sharpness[stream], &support);
     }
-}
-
-static void distribution(const float *row, int64_t vocabulary, const struct settings *settings, int64_t stream,
-                         float *weights, float *out) {
-    int64_t best = most_likely(row, vocabulary);
-    float smallest, scale;
-    memset(out, 0, vocabulary * sizeof *out);
-    out[best] = 1;
-    if (!settings->is_sampled[stream]) return;
-    smallest = filter(row, vocabulary, settings, stream, row[best], weights);
-    scale = 1 / mass_kept(weights, vocabulary, smallest);
-    for (int64_t token = 0; token < vocabulary; token++)
-        out[token] = weights[token] >= smallest ? weights[token] * scale : 0;
 }
 
 /* One token, from logits [V], and the distribution [V] that it is drawn from, which are filtered once for both. */
 void talkahead_draw_told(int64_t vocabulary, const float *logits, const struct settings *settings, uint64_t stream_key,
-                         int64_t position, int64_t purpose, int64_t num_purposes, float *weights, int64_t *token,
+                         int64_t position, int64_t purpose, int64_t num_purposes, float *memory, int64_t *token,
                          float *probabilities) {
-    int64_t best = most_likely(logits, vocabulary);
-    memset(probabilities, 0, vocabulary * sizeof *probabilities);
-    if (settings->is_sampled[0]) {
-        uint64_t key = mix(stream_key + (uint64_t)(position * num_purposes + purpose + 1) * GOLDEN);
-        float smallest = filter(logits, vocabulary, settings, 0, logits[best], weights);
-        float scale = 1 / mass_kept(weights, vocabulary, smallest);
-        *token = first_of(weights, vocabulary, smallest, key);
-        for (int64_t other = 0; other < vocabulary; other++)
-            probabilities[other] = weights[other] >= smallest ? weights[other] * scale : 0;
-    } else {
-        *token = best;
-        probabilities[best] = 1;
-    }
+    struct support support = supported(logits, vocabulary, settings, 0, room_in(memory, vocabulary));
+    uint64_t key = mix(stream_key + (uint64_t)(position * num_purposes + purpose + 1) * GOLDEN);
+    *token = first_of(&support, key);
+    spread(&support, vocabulary, probabilities);
 }
 
 /* The distribution [S, N, V] that talkahead_draw draws from. */
 void talkahead_probabilities(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
-                             const struct settings *settings, float *weights, float *probabilities) {
-    for (int64_t entry = 0; entry < streams * nodes; entry++)
-        distribution(logits + entry * vocabulary, vocabulary, settings, entry / nodes, weights,
-                     probabilities + entry * vocabulary);
+                             const struct settings *settings, float *memory, float *probabilities) {
+    struct room room = room_in(memory, vocabulary);
+    for (int64_t entry = 0; entry < streams * nodes; entry++) {
+        struct support support = supported(logits + entry * vocabulary, vocabulary, settings, entry / nodes, room);
+        spread(&support, vocabulary, probabilities + entry * vocabulary);
+    }
 }
 
 /* A scored tree for each stream. Only nodes that a walk comes to are looked at. */
@@ -288,24 +370,25 @@ static int64_t next_child(const struct step *step, int64_t node, int64_t before)
     return -1;
 }
 
+static struct support support_of(const struct step *step, int64_t stream, int64_t node, struct room room) {
+    return supported(logits_of(step, stream, node), step->vocabulary, step->settings, stream, room);
+}
+
 /* What plain decoding draws behind a node. */
-static int64_t plain_draw(const struct step *step, int64_t stream, int64_t node, int64_t depth, float *weights) {
-    const float *row = logits_of(step, stream, node);
-    int64_t best = most_likely(row, step->vocabulary);
-    float smallest;
-    if (!step->settings->is_sampled[stream]) return best;
-    smallest = filter(row, step->vocabulary, step->settings, stream, row[best], weights);
-    return first_of(weights, step->vocabulary, smallest, key_behind(step, stream, 0, depth, step->token_purpose));
+static int64_t plain_draw(const struct step *step, int64_t stream, int64_t node, int64_t depth, struct room room) {
+    struct support support = support_of(step, stream, node, room);
+    return first_of(&support, key_behind(step, stream, 0, depth, step->token_purpose));
 }
 
 /* match_verifier.py */
-void talkahead_match(const struct step *step, float *weights, const struct outcome *outcome) {
+void talkahead_match(const struct step *step, float *memory, const struct outcome *outcome) {
+    struct room room = room_in(memory, step->vocabulary);
     for (int64_t stream = 0; stream < step->streams; stream++) {
         const int64_t *tokens = step->tokens + stream * step->nodes;
         int64_t node = 0, child = 0, drawn = 0;
         for (int64_t depth = 0; child >= 0; depth++) {
             node = child;
-            drawn = plain_draw(step, stream, node, depth, weights);
+            drawn = plain_draw(step, stream, node, depth, room);
             child = next_child(step, node, node);
             while (child >= 0 && tokens[child] != drawn) child = next_child(step, node, child);
         }
@@ -340,34 +423,28 @@ struct visit {
 
 /* Visit what passes below a node; returns the first draw behind it. */
 static int64_t visit_children(const struct step *step, const struct leniency *leniency, int64_t stream, int64_t node,
-                              struct visit *visits, float *weights) {
+                              struct visit *visits, struct room room) {
     const int64_t *tokens = step->tokens + stream * step->nodes;
     const float *row = logits_of(step, stream, node);
-    int64_t draws[step->trials], best = most_likely(row, step->vocabulary);
-    int is_sampled = step->settings->is_sampled[stream];
-    double sharpness = step->settings->sharpness[stream], log_norm = row[best] * sharpness;
-    float smallest = 0;
-    if (is_sampled) {
-        smallest = filter(row, step->vocabulary, step->settings, stream, row[best], weights);
-        log_norm += log(mass_kept(weights, step->vocabulary, smallest));
-    }
-    for (int64_t trial = 0; trial < step->trials; trial++) {
-        uint64_t key = key_behind(step, stream, trial, visits[node].depth, step->token_purpose);
-        draws[trial] = is_sampled ? first_of(weights, step->vocabulary, smallest, key) : best;
-    }
+    int64_t draws[step->trials];
+    struct support support = support_of(step, stream, node, room);
+    double sharpness = step->settings->sharpness[stream];
+    double norm = log_norm(row, step->vocabulary, sharpness, &support);
+    for (int64_t trial = 0; trial < step->trials; trial++)
+        draws[trial] = first_of(&support, key_behind(step, stream, trial, visits[node].depth, step->token_purpose));
     if (tokens[node] == leniency->eos) return draws[0];
     for (int64_t child = next_child(step, node, node); child >= 0; child = next_child(step, node, child))
         if (passes(row, step->vocabulary, leniency, tokens[child], draws, step->trials)) {
             visits[child].depth = visits[node].depth + 1;
-            visits[child].log_likelihood =
-                visits[node].log_likelihood + (row[tokens[child]] * sharpness - log_norm);
+            visits[child].log_likelihood = visits[node].log_likelihood + (row[tokens[child]] * sharpness - norm);
         }
     return draws[0];
 }
 
 /* longest_path.py */
-void talkahead_longest(const struct step *step, const struct leniency *leniency, float *weights,
+void talkahead_longest(const struct step *step, const struct leniency *leniency, float *memory,
                        const struct outcome *outcome) {
+    struct room room = room_in(memory, step->vocabulary);
     for (int64_t stream = 0; stream < step->streams; stream++) {
         struct visit visits[step->nodes];
         int64_t first[step->nodes], best = 0;
@@ -378,12 +455,12 @@ void talkahead_longest(const struct step *step, const struct leniency *leniency,
             if (one->depth < 0) continue;
             first[node] = -1;
             if (next_child(step, node, node) >= 0)
-                first[node] = visit_children(step, leniency, stream, node, visits, weights);
+                first[node] = visit_children(step, leniency, stream, node, visits, room);
             if (one->depth > other->depth ||
                 (one->depth == other->depth && one->log_likelihood > other->log_likelihood))
                 best = node;
         }
-        if (first[best] < 0) first[best] = plain_draw(step, stream, best, visits[best].depth, weights);
+        if (first[best] < 0) first[best] = plain_draw(step, stream, best, visits[best].depth, room);
         tell(step, outcome, stream, best, first[best]);
     }
 }
@@ -394,110 +471,152 @@ struct labels {
     const int64_t *members, *starts, *owners, *owner_starts;
 };
 
-static float share_of(const struct labels *labels, int64_t token) {
-    return labels->owner_starts[token + 1] - labels->owner_starts[token];
+/* A token's labels: a run of owners, or the token itself. */
+static int64_t num_labels(const struct labels *labels, int64_t token) {
+    return labels->members ? labels->owner_starts[token + 1] - labels->owner_starts[token] : 1;
+}
+
+static int64_t label_at(const struct labels *labels, int64_t token, int64_t which) {
+    return labels->members ? labels->owners[labels->owner_starts[token] + which] : token;
 }
 
 static int64_t label_of(const struct labels *labels, int64_t token, double choice) {
-    int64_t count, which;
-    if (!labels->members) return token;
-    count = labels->owner_starts[token + 1] - labels->owner_starts[token];
-    which = (int64_t)(choice * count);
-    return labels->owners[labels->owner_starts[token] + (which < count ? which : count - 1)];
+    int64_t count = num_labels(labels, token), which = (int64_t)(choice * count);
+    return label_at(labels, token, which < count ? which : count - 1);
 }
 
-static float label_mass(const struct labels *labels, const float *probs, int64_t label) {
+/* Of a label, from what tokens are proposed with, [V]. */
+static float proposed_mass(const struct labels *labels, const float *proposed, int64_t label) {
     float sum = 0;
-    if (!labels->members) return probs[label];
+    if (!labels->members) return proposed[label];
     for (int64_t entry = labels->starts[label]; entry < labels->starts[label + 1]; entry++) {
         int64_t token = labels->members[entry];
-        if (probs[token] > 0) sum += probs[token] / share_of(labels, token);
+        if (proposed[token] > 0) sum += proposed[token] / num_labels(labels, token);
     }
     return sum;
 }
 
-/* left = (left - what was proposed)+ to a sum of 1; rounding may leave nothing where both are the same. */
-static void take_away(const struct labels *labels, const float *proposed, float *left, float *kept) {
-    double total = 0;
-    for (int64_t label = 0; label < labels->count; label++) {
-        float rest = left[label] - label_mass(labels, proposed, label);
-        kept[label] = rest > 0 ? rest : 0;
-        total += kept[label];
-    }
-    if (!(total > 0)) return;
-    for (int64_t label = 0; label < labels->count; label++) left[label] = kept[label] / total;
+/* The labels that the target's tokens wear: of all labels those with a mass, listed as they are met. */
+struct target {
+    struct support support;
+    int64_t count, *live;  /* [count] of at most all labels */
+    float *masses, *left;  /* of every label; not live: 0 */
+    float *rests;          /* room, [count] */
+};
+
+static void forget(struct target *target) {
+    for (int64_t place = 0; place < target->count; place++)
+        target->masses[target->live[place]] = target->left[target->live[place]] = 0;
+    target->count = 0;
 }
 
-/* What replaces a refused token: a label from `left`, then a token of it as the target has it. */
-static int64_t residual_draw(const struct labels *labels, const float *target, float *left, int64_t vocabulary,
-                             uint64_t key, float *weights) {
-    const float smallest = 0x1p-149f;
-    if (!labels->members) return first_of(left, vocabulary, smallest, key);
-    for (int64_t label = 0; label < labels->count; label++)
-        left[label] = left[label] > 0 ? left[label] / label_mass(labels, target, label) : 0;
-    for (int64_t token = 0; token < vocabulary; token++) {
-        float sum = 0;
-        for (int64_t entry = labels->owner_starts[token]; entry < labels->owner_starts[token + 1]; entry++)
-            sum += left[labels->owners[entry]];
-        weights[token] = target[token] / share_of(labels, token) * sum;
+static void meet(struct target *target, const struct labels *labels, struct support support) {
+    float scale = 1 / support.mass;
+    forget(target);
+    target->support = support;
+    for (int64_t place = 0; place < support.count; place++) {
+        int64_t token = support.tokens[place], count = num_labels(labels, token);
+        float share = (support.weights[place] *= scale) / count;
+        if (!(share > 0)) continue;
+        for (int64_t which = 0; which < count; which++) {
+            int64_t label = label_at(labels, token, which);
+            if (target->masses[label] == 0) target->live[target->count++] = label;
+            target->masses[label] += share;
+        }
     }
-    return first_of(weights, vocabulary, smallest, key);
+    for (int64_t place = 0; place < target->count; place++)
+        target->left[target->live[place]] = target->masses[target->live[place]];
+}
+
+/* left = (left - what was proposed)+ to a sum of 1; rounding may leave nothing where both are the same. */
+static void take_away(struct target *target, const struct labels *labels, const float *proposed) {
+    double total = 0;
+    for (int64_t place = 0; place < target->count; place++) {
+        int64_t label = target->live[place];
+        float rest = target->left[label];
+        if (rest > 0) rest -= proposed_mass(labels, proposed, label);
+        target->rests[place] = rest > 0 ? rest : 0;
+        total += target->rests[place];
+    }
+    if (!(total > 0)) return;
+    for (int64_t place = 0; place < target->count; place++)
+        target->left[target->live[place]] = target->rests[place] / total;
+}
+
+/* What replaces a refused token: a label from what is left, then a token of it as the target has it. */
+static int64_t residual_draw(struct target *target, const struct labels *labels, uint64_t key) {
+    struct support *support = &target->support;
+    for (int64_t place = 0; place < support->count; place++) {
+        int64_t token = support->tokens[place], count = num_labels(labels, token);
+        float sum = 0;
+        for (int64_t which = 0; which < count; which++) {
+            int64_t label = label_at(labels, token, which);
+            sum += target->left[label] / target->masses[label];
+        }
+        support->weights[place] = support->weights[place] / count * sum;
+    }
+    return first_of(support, key);
+}
+
+/* Room that talkahead_ratio needs, in bytes, all 0 before its first call. */
+int64_t talkahead_ratio_room(int64_t vocabulary, int64_t labels) {
+    return (vocabulary + 3 * labels) * sizeof(float) + labels * sizeof(int64_t);
 }
 
 /* rejection_walk.py
  *
- * `draft` [S, N, V] is what each node was drawn from; null: each was certain. `room` holds two vocabularies and the
- * labels, `weights` the larger of both.
+ * `draft` [S, N, V] is what each node was drawn from; null: each was certain.
  */
 void talkahead_ratio(const struct step *step, const struct labels *labels, const float *draft, double bias,
-                     float *weights, float *room, const struct outcome *outcome) {
-    int64_t vocabulary = step->vocabulary;
-    float *target = room, *certain = room + vocabulary, *left = room + 2 * vocabulary;
-    memset(certain, 0, vocabulary * sizeof *certain);
+                     int64_t *zeros, float *memory, const struct outcome *outcome) {
+    struct room room = room_in(memory, step->vocabulary);
+    float *masses = (float *)(zeros + labels->count), *certain = masses + 3 * labels->count;
+    struct target target = {
+        .live = zeros, .masses = masses, .left = masses + labels->count, .rests = masses + 2 * labels->count};
     for (int64_t stream = 0; stream < step->streams; stream++) {
         int64_t node = 0, depth = 0, child = next_child(step, 0, 0), order = 0;
         while (child >= 0) {
-            int64_t token = step->tokens[stream * step->nodes + child], label;
-            const float *proposed = draft ? draft + (stream * step->nodes + child) * vocabulary : certain;
+            int64_t entry = stream * step->nodes + child, token = step->tokens[entry], label;
+            const float *proposed = draft ? draft + entry * step->vocabulary : certain;
             uint64_t key = key_behind(step, stream, 0, depth, step->accept_purpose);
             double p;
-            if (!order) {
-                distribution(logits_of(step, stream, node), vocabulary, step->settings, stream, weights, target);
-                for (label = 0; label < labels->count; label++) left[label] = label_mass(labels, target, label);
-            }
+            if (!order) meet(&target, labels, support_of(step, stream, node, room));
             certain[token] = 1;
             label = label_of(labels, token, uniform(key, 2 * order + 1));
-            p = label_mass(labels, proposed, label);
-            if (uniform(key, 2 * order) * p < left[label] + bias * p) {
+            p = proposed_mass(labels, proposed, label);
+            if (uniform(key, 2 * order) * p < target.left[label] + bias * p) {
                 node = child, depth++, order = 0;
                 child = next_child(step, node, node);
             } else {
-                take_away(labels, proposed, left, weights);
+                take_away(&target, labels, proposed);
                 order++;
                 child = next_child(step, node, child);
             }
             certain[token] = 0;
         }
         int64_t next_root =
-            order ? residual_draw(labels, target, left, vocabulary,
-                                  key_behind(step, stream, 0, depth, step->residual_purpose), weights)
-                  : plain_draw(step, stream, node, depth, weights);
+            order ? residual_draw(&target, labels, key_behind(step, stream, 0, depth, step->residual_purpose))
+                  : plain_draw(step, stream, node, depth, room);
         tell(step, outcome, stream, node, next_root);
     }
+    forget(&target);
 }
 
-/* What a step added to each stream, tokens [S, M], and the hidden state [S, D] at the end of its path.
+/* What a step added to each stream, tokens [S, M]; roots [S], positions [S] and hidden states [S, D] go on to the end of
+ * its path.
  *
  * Of trees of `nodes` tokens, with hidden states [S, N, D].
  */
 void talkahead_advance(int64_t streams, int64_t nodes, int64_t width, const int64_t *tokens, const float *hidden,
-                       const struct outcome *accepted, int64_t *added, float *reached) {
+                       const struct outcome *accepted, int64_t *added, int64_t *roots, int64_t *positions,
+                       float *reached) {
     for (int64_t stream = 0; stream < streams; stream++) {
         const int64_t *path = accepted->paths + stream * accepted->most;
         int64_t count = accepted->counts[stream], *own = added + stream * accepted->most;
         memset(own, 0, accepted->most * sizeof *own);
         for (int64_t place = 1; place < count; place++) own[place - 1] = tokens[stream * nodes + path[place]];
-        own[count - 1] = accepted->next_roots[stream];
+        own[count - 1] = roots[stream] = accepted->next_roots[stream];
+        positions[stream] += count;
         memcpy(reached + stream * width, hidden + (stream * nodes + path[count - 1]) * width, width * sizeof *reached);
     }
 }

@@ -27,6 +27,7 @@ from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 from perf import report
+from perf.arguments import add_precision
 from perf.environment import Environment
 
 CANDIDATES = (
@@ -262,13 +263,7 @@ def _parser() -> argparse.ArgumentParser:
     shapes = list(map(Shape.parse, CANDIDATES))
     add("--shapes", type=Shape.parse, nargs="+", default=shapes, metavar="LxWxI", help=" ".join(CANDIDATES))
     add("--cache", type=int, default=150, help="positions behind each stream (%(default)s)")
-    add(
-        "--precision",
-        type=Precision,
-        choices=list(Precision),
-        default=Precision.FLOAT32,
-        help="(%(default)s)",
-    )
+    add_precision(parser, Precision.FLOAT32)
     add("--repeats", type=int, default=15, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/costing.json"), help="(%(default)s)")
     return parser

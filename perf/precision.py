@@ -24,6 +24,7 @@ from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
 from torch import Tensor
 
 from perf import report
+from perf.arguments import add_precision
 from perf.environment import ROOT, Environment
 from perf.talker import Prompt, text_prompts
 
@@ -172,13 +173,7 @@ def _parted(speaker: _Speaker, spoken: Sequence[int]) -> int | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.precision", description=__doc__)
     add = parser.add_argument
-    add(
-        "--precision",
-        type=Precision,
-        choices=list(Precision),
-        default=Precision.BFLOAT16,
-        help="(%(default)s)",
-    )
+    add_precision(parser, Precision.BFLOAT16)
     add("--temperatures", type=float, nargs="+", default=[0.0, 0.7], help="(0 and 0.7)")
     add("--max-frames", type=int, default=250, help="of an utterance (%(default)s)")
     add("--repository", type=Path, default=ROOT / "model_repository", help="(%(default)s)")

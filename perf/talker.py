@@ -237,13 +237,8 @@ def compare(
 def text_prompts(repository: Path) -> list[Prompt]:
     """The prompts of all texts, one segment each."""
     frontend, encoder = TextFrontend(), TextEncoder.load(repository / "encoder" / "1")
-    prompts = []
-    with torch.inference_mode():
-        for text in TEXTS:
-            symbols = torch.from_numpy(frontend.segments(text)[0].symbols.astype(np.int64))
-            rows = encoder(symbols[None], torch.tensor([len(symbols)]), torch.tensor([0]))
-            prompts.append(rows[0, : len(symbols) + 1].float().numpy())
-    return prompts
+    segments = (frontend.segments(text)[0] for text in TEXTS)
+    return [encoder.prompt(torch.from_numpy(segment.symbols), 0).numpy() for segment in segments]
 
 
 def _timed(talker: Talker, batch: Sequence[Prompt], options: RequestOptions, seed: int) -> Run:

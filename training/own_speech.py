@@ -5,8 +5,9 @@ Shapes: P prompt rows, D hidden size, T tokens of an utterance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -17,9 +18,11 @@ from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.contracts import Context, Drafter, Verifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree
+from talkahead.text import TextFrontend
 from torch import Tensor
 
 from training.dataset import Dataset
+from training.material import Sentence
 
 _BATCH = 4_000
 """Padded positions of a batch of prompts."""
@@ -57,16 +60,21 @@ class RecordingDrafter(NullDrafter):
 def read_prompts(encoder_folder: Path, dataset: Dataset, count: int, seed: int) -> list[Tensor]:
     """Prompts [P, D] of `count` texts of a split, or of all when it has fewer."""
     encoder = TextEncoder.load(encoder_folder)
-    prompts: list[Tensor] = []
-    with torch.inference_mode():
-        for batch in dataset.batches(_BATCH, seed):
-            rows = encoder(batch.symbols, batch.num_symbols, batch.voices)
-            prompts += [
-                row[: length + 1].clone() for row, length in zip(rows, batch.num_symbols, strict=True)
-            ]
-            if len(prompts) >= count:
-                break
-    return prompts[:count]
+    prompts = (
+        encoder.prompt(symbols[:length], int(voice))
+        for batch in dataset.batches(_BATCH, seed)
+        for symbols, length, voice in zip(batch.symbols, batch.num_symbols, batch.voices, strict=True)
+    )
+    return list(islice(prompts, count))
+
+
+def sentence_prompts(encoder: TextEncoder, sentences: Iterable[Sentence]) -> list[Tensor]:
+    """Prompts [P, D] of sentences of one segment each, in their voices."""
+    frontend, voices = TextFrontend(), encoder.config.voices
+    return [
+        encoder.prompt(torch.from_numpy(frontend.segments(one.text)[0].symbols), voices.index(one.voice))
+        for one in sentences
+    ]
 
 
 def speak(

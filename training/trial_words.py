@@ -21,28 +21,19 @@ from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import RequestOptions
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.text import TextFrontend
-from torch import Tensor
 
 from training.findings import LONGEST, SHORTEST
+from training.material import Sentence, held_out_sentences
 from training.measures.frames import Audio
-from training.own_speech import speak
+from training.own_speech import sentence_prompts, speak
 from training.recogniser import Recogniser
-from training.sentences import categories
 from training.served_speech import to_int16
 from training.teacher import Teacher
 
 NAME = "trial.json"
 _SLOTS = 16
-
-
-@dataclass(frozen=True)
-class Line:
-    """A text of one segment: its symbols int64 [S, 4], its words, and the voice's index."""
-
-    words: str
-    symbols: Tensor
-    voice: int
+_SEED = 1
+"""Of the choice of sentences, and of the first one's draws."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +49,8 @@ class WordTrial:
     word_errors_percent_by_voice: dict[str, float]
 
 
-def lines(split: str, per_category: int, num_voices: int) -> list[Line]:
-    frontend = TextFrontend()
-    texts = [text for chosen in categories(split, per_category).values() for text in chosen]
-    segments = [found[0] for found in map(frontend.segments, texts) if len(found) == 1]
-    return [
-        Line(segment.words, torch.from_numpy(segment.symbols.astype(np.int64)), place % num_voices)
-        for place, segment in enumerate(segments)
-    ]
-
-
-def prompts(encoder: TextEncoder, chosen: list[Line]) -> Iterator[Tensor]:
-    """Each line's prompt [S + 1, D]."""
-    with torch.inference_mode():
-        for line in chosen:
-            length, voice = torch.tensor([len(line.symbols)]), torch.tensor([line.voice])
-            yield encoder(line.symbols[None], length, voice)[0].clone()
-
-
-def spoken(options: argparse.Namespace, chosen: list[Line], encoder: TextEncoder) -> Iterator[Audio]:
-    """int16 audio of each line."""
+def spoken(options: argparse.Namespace, chosen: list[Sentence], encoder: TextEncoder) -> Iterator[Audio]:
+    """int16 audio of each sentence."""
     config, state = load_llama(options.checkpoint / "talker")
     decoder = NativeDecoder(config, state, num_slots=_SLOTS, max_positions=config.max_position_embeddings)
     codec = Codec.load(options.codec)
@@ -86,9 +59,9 @@ def spoken(options: argparse.Namespace, chosen: list[Line], encoder: TextEncoder
         decoder,
         NullDrafter(),
         MatchVerifier(),
-        list(prompts(encoder, chosen)),
+        sentence_prompts(encoder, chosen),
         sampling,
-        seed=1,
+        seed=_SEED,
     )
     for utterance in said:
         codes = torch.tensor([[token for token in utterance.tokens if token != config.eos_token_id]])
@@ -99,18 +72,16 @@ def spoken(options: argparse.Namespace, chosen: list[Line], encoder: TextEncoder
 def measure(options: argparse.Namespace) -> WordTrial:
     encoder = TextEncoder.load(options.checkpoint / "encoder")
     voices = encoder.config.voices
-    chosen = lines(options.split, options.per_category, len(voices))
-    recogniser, teacher = Recogniser([line.words for line in chosen]), Teacher()
+    chosen = held_out_sentences(options.split, options.per_category, voices, _SEED)
+    recogniser, teacher = Recogniser([one.words for one in chosen]), Teacher()
     edits = np.zeros((len(chosen), 3))  # the talker's, the teacher's, words asked
     ratios = []
-    for place, (line, audio) in enumerate(zip(chosen, spoken(options, chosen, encoder), strict=True)):
-        taught = teacher.speak(line.words, voices[line.voice]).audio
-        ours, theirs = recogniser.errors(line.words, audio), recogniser.errors(line.words, taught)
+    for place, (one, audio) in enumerate(zip(chosen, spoken(options, chosen, encoder), strict=True)):
+        taught = teacher.speak(one.words, one.voice).audio
+        ours, theirs = recogniser.errors(one.words, audio), recogniser.errors(one.words, taught)
         edits[place] = ours.edits, theirs.edits, ours.words
         ratios.append(len(audio) / len(taught))
-    by_voice = {
-        name: edits[[line.voice == voice for line in chosen]].sum(0) for voice, name in enumerate(voices)
-    }
+    by_voice = {name: edits[[one.voice == name for one in chosen]].sum(0) for name in voices}
     ours, theirs, words = edits.sum(0)
     report = json.loads((options.checkpoint / "talker.report.json").read_text())
     right = np.mean([SHORTEST <= ratio <= LONGEST for ratio in ratios])

@@ -38,7 +38,7 @@ AUDIO = Tensor("AUDIO", "FP32", (-1,))
 SAMPLE_RATE = Tensor("SAMPLE_RATE", "INT32")
 CHUNK_INDEX = Tensor("CHUNK_INDEX", "INT32")
 IS_LAST = Tensor("IS_LAST", "BOOL")
-STATS = Tensor("STATS", "INT64", (9,))
+STATS = Tensor("STATS", "INT64", (12,))
 SPEECH_OUTPUTS = (AUDIO, SAMPLE_RATE, CHUNK_INDEX, IS_LAST, STATS)
 
 COMMAND = Tensor("COMMAND", "BYTES")
@@ -72,7 +72,29 @@ PARAMETERS: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
 }
 """Request parameters that a server may know, with their types; the server refuses what it does not."""
 
+DRAFTING = (
+    "drafter",
+    "verifier",
+    "tolerance",
+    "top_k_verify",
+    "eos_top_k",
+    "bias",
+    "similarity",
+    "draft_length",
+    "nodes",
+    "pin_draft",
+)
+"""Those that say how speech is drafted ahead."""
+
 ParameterValue = str | int | float | bool
+
+
+PLAIN: dict[str, ParameterValue] = {"drafter": "none", "verifier": "match"}
+"""Nothing is drafted, whatever the server's default."""
+
+DRAFTER_NAMES = ("none", "heads", "mtp", "draft_lm")
+VERIFIER_NAMES = ("match", "ratio", "groups", "tolerance", "topk", "biased")
+"""By their numbers in STATS."""
 
 
 class StopReason(IntEnum):
@@ -108,11 +130,27 @@ class Stats:
     """A `StopReason`."""
     char_end: int
     """End of the text spoken so far, in characters of the text that was sent."""
+    decode_us: int
+    """Microseconds that those forwards took, drafts included; one that served several streams counts whole
+    for each."""
+    drafter: int
+    verifier: int
+    """Places in `DRAFTER_NAMES` and `VERIFIER_NAMES`: what was asked for, or what the server chose."""
 
     @property
     def tokens_per_step(self) -> float:
         """What a target step added to the speech: 1 without a draft."""
         return 1.0 + self.accepted / max(self.target_steps, 1)
+
+    @property
+    def decode_us_per_token(self) -> float:
+        """What the talker spent on a token; a prompt's own pass, which draws the first, is not counted."""
+        return self.decode_us / max(self.target_steps + self.accepted, 1)
+
+    @property
+    def pair(self) -> str:
+        """The drafter and the verifier, `heads+match`."""
+        return f"{DRAFTER_NAMES[self.drafter]}+{VERIFIER_NAMES[self.verifier]}"
 
     @classmethod
     def from_wire(cls, values: Sequence[int]) -> Self:

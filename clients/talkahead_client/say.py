@@ -9,20 +9,23 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from talkahead_client.client import DEFAULT_SERVER, Client
+import numpy as np
+
+from talkahead_client.client import DEFAULT_SERVER, Client, Speech
 from talkahead_client.errors import InvalidRequest, SpeechError
 from talkahead_client.figures import Figures, Listener
 from talkahead_client.patience import DEFAULT_CHUNK_DEADLINE_S
 from talkahead_client.pcm import RawPipe, Sink, WavFile
 from talkahead_client.protocol import PARAMETERS, REFERENCE_RATE_HZ, Stats
 from talkahead_client.reference import Reference
+from talkahead_client.speed_up import Parameters, Spoken, measure_speed_up
 
 USAGE_ERROR = 2
 EXIT_CODES = {
@@ -84,6 +87,7 @@ class Command:
         self._client = client
         self._options = options
         self._reference = _reference(options)
+        self._parameters = _parameters(options)
         self._progress = Progress(options.progress or sys.stderr.isatty())
         # Standard output belongs to the samples where they go there.
         self._report = sys.stderr if options.output == "-" else sys.stdout
@@ -112,24 +116,43 @@ class Command:
             return EXIT_CODES.get(error.code, FAILURE)
         self._progress.clear()
         self._print_figures(job, figures, stats)
+        if self._options.speed_up:
+            return self._compare(job, stats)
         return 0
+
+    def _compare(self, job: Job, stats: Stats) -> int:
+        """Prints what drafting ahead brings to this text, which has been spoken."""
+        try:
+            speed_up = measure_speed_up(
+                lambda parameters: self._speak_again(job.text, parameters), self._parameters, stats
+            )
+        except SpeechError as error:
+            self._print_error(job, error)
+            return EXIT_CODES.get(error.code, FAILURE)
+        line = json.dumps({"speed_up": asdict(speed_up)}) if self._options.json else str(speed_up)
+        print(line, file=self._report, flush=True)
+        return 0
+
+    def _speak_again(self, text: str, parameters: Parameters) -> Spoken:
+        with self._stream(text, parameters) as speech:
+            chunks = list(speech)
+        return Spoken(np.concatenate([chunk.audio for chunk in chunks]), chunks[-1].stats)
+
+    def _stream(self, text: str, parameters: Mapping[str, Any]) -> Speech:
+        return self._client.speak(
+            text,
+            voice=self._options.voice,
+            reference=self._reference,
+            deadline_s=self._options.deadline,
+            chunk_deadline_s=self._options.chunk_deadline,
+            **parameters,
+        )
 
     def _speak(self, number: int, job: Job) -> tuple[Figures, Stats]:
         """Its figures, and the server's totals."""
-        options = self._options
         listener = Listener()
         stats: Stats | None = None
-        with (
-            contextlib.closing(_sink(job)) as sink,
-            self._client.speak(
-                job.text,
-                voice=options.voice,
-                reference=self._reference,
-                deadline_s=options.deadline,
-                chunk_deadline_s=options.chunk_deadline,
-                **_parameters(options),
-            ) as speech,
-        ):
+        with contextlib.closing(_sink(job)) as sink, self._stream(job.text, self._parameters) as speech:
             for chunk in speech:
                 listener.hear(chunk)
                 stats = chunk.stats
@@ -221,6 +244,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--reference-text", metavar="TEXT", help="what is said in --reference")
     add("--jobs", type=_count, metavar="N", help="speak each line by itself, N at a time: out-0001.wav, ...")
     add("--json", action="store_true", help="figures as JSON, one line for each utterance")
+    add("--speed-up", action="store_true",
+        help="afterwards, speak a few seconds of it again, with and without drafting ahead, and say how the "
+        "talker's speed compares; not together with --jobs")  # fmt: skip
     add("--progress", action="store_true", help="show progress even where stderr is no terminal")
     add("--deadline", type=_seconds, metavar="S", help="for a whole utterance")
     add("--chunk-deadline", type=_seconds, metavar="S", default=DEFAULT_CHUNK_DEADLINE_S,
@@ -249,6 +275,8 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     text = _text(options)
     if options.jobs is None:
         return [Job(text, None if options.output == "-" else Path(options.output))]
+    if options.speed_up:
+        raise InvalidRequest("--speed-up: compares one utterance alone on the server; leave --jobs out")
     if options.output == "-":
         raise InvalidRequest("--jobs: several lines cannot share standard output; give -o a file name")
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -28,6 +28,7 @@ from talkahead.config import RequestOptions
 from talkahead.manifest import sha256
 
 from perf import report
+from perf.arguments import add_precision
 from perf.environment import ROOT, Environment
 from perf.speculation import pictures, tables
 from perf.speculation.bench import Bench, Row, Scale
@@ -195,13 +196,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes of the quality pass (%(default)s)"
     )
-    add(
-        "--precision",
-        type=Precision,
-        choices=list(Precision),
-        default=Precision.BFLOAT16,
-        help="(%(default)s, as the talker is served)",
-    )
+    add_precision(parser, Precision.BFLOAT16, ", as the talker is served")
     defaults = RequestOptions()
     add("--temperature", type=float, default=defaults.temperature, help="(%(default)g)")
     add("--top-p", type=float, default=defaults.top_p, help="(%(default)g)")

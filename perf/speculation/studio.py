@@ -5,12 +5,11 @@ Shapes: P prompt rows, D hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
@@ -24,14 +23,13 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.registry import VERIFIERS, TargetTokens
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.verifier_options import VerifierOptions
-from talkahead.text.frontend import TextFrontend
 from torch import Tensor
 
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.installation import Installation
 from perf.speculation.methods import ACCEPT_ALL, Method, Talker
 from training.material import Sentence
-from training.own_speech import Utterance, speak
+from training.own_speech import Utterance, sentence_prompts, speak
 
 MAX_FRAMES = 700
 """14 s: a sentence that has not ended by then has gone astray."""
@@ -68,17 +66,10 @@ class Studio:
     @cached_property
     def prompts(self) -> dict[Talker, list[Tensor]]:
         """Of each talker that is there, [P, D] each."""
-        return {talker: list(self._prompts(talker)) for talker in self.found.repositories}
-
-    @torch.inference_mode()
-    def _prompts(self, talker: Talker) -> Sequence[Tensor]:
-        encoder, frontend = TextEncoder.load(self.found.encoder(talker)), TextFrontend()
-        made = []
-        for sentence in self.sentences:
-            symbols = torch.from_numpy(frontend.segments(sentence.text)[0].symbols.astype(np.int64))
-            voice = torch.tensor([encoder.config.voices.index(sentence.voice)])
-            made.append(encoder(symbols[None], torch.tensor([len(symbols)]), voice)[0].clone())
-        return made
+        return {
+            talker: sentence_prompts(TextEncoder.load(self.found.encoder(talker)), self.sentences)
+            for talker in self.found.repositories
+        }
 
     @cached_property
     def embeddings(self) -> Tensor:

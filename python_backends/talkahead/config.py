@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from talkahead.errors import BadRequest
+from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES
 
 ParameterValue = str | int | float | bool
 
@@ -109,8 +110,8 @@ SETTINGS: dict[str, Setting] = {
     "top_p": Real(0.0, 1.0, is_open=True),
     "top_k": Whole(0, 65_536, note=" (0 = off)"),
     "seed": Whole(0, 2**63 - 1),
-    "drafter": Choice(("none", "heads", "mtp", "draft_lm")),
-    "verifier": Choice(("match", "ratio", "groups", "tolerance", "topk", "biased")),
+    "drafter": Choice(DRAFTER_NAMES),
+    "verifier": Choice(VERIFIER_NAMES),
     "tolerance": Whole(1, 16, note=" (1 = verifier match)"),
     "top_k_verify": Whole(1, 65_536),
     "eos_top_k": Whole(1, 65_536),

@@ -14,6 +14,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+DRAFTER_NAMES = ("none", "heads", "mtp", "draft_lm")
+VERIFIER_NAMES = ("match", "ratio", "groups", "tolerance", "topk", "biased")
+"""What a request may ask for; the place of a name is its number in STATS."""
+
 
 class StopReason(IntEnum):
     """Why a stream (or one of its segments) ended. RUNNING marks a chunk that is not the last."""
@@ -105,3 +109,9 @@ class Stats(IntHeader):
     stop_reason: int
     char_end: int
     """End of the text spoken so far, in characters of TEXT (whole segments)."""
+    decode_us: int
+    """Microseconds that those target steps took, drafts included; a step that served several streams counts
+    whole for each."""
+    drafter: int
+    verifier: int
+    """Places in `DRAFTER_NAMES` and `VERIFIER_NAMES`: what the stream asked for or was given."""

@@ -63,6 +63,8 @@ def test_the_client_knows_the_headers_and_parameters() -> None:
     assert {reason.name: int(reason) for reason in protocol.StopReason} == {
         reason.name: int(reason) for reason in types.StopReason
     }
+    assert (protocol.DRAFTER_NAMES, protocol.VERIFIER_NAMES) == (types.DRAFTER_NAMES, types.VERIFIER_NAMES)
+    assert set(protocol.DRAFTING) == {"drafter", "verifier", *SPECULATION}
     assert set(protocol.PARAMETERS) == set(SETTINGS) == {field.name for field in fields(RequestOptions)}
 
 

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from talkahead.config import SETTINGS, ModelConfig, RequestOptions, child_environment
 from talkahead.errors import BadRequest, Code
@@ -78,6 +78,7 @@ def test_unknown_names_are_answered_with_the_known() -> None:
 VALUES = st.one_of(st.booleans(), st.integers(), st.floats(), st.text(max_size=30))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw reads tables, on a busy machine too
 @given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), VALUES, max_size=4))
 def test_any_parameters_are_read_or_refused(parameters: dict[str, object]) -> None:
     try:

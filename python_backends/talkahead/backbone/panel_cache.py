@@ -12,25 +12,23 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.arena import Arena
+from talkahead.backbone.slot_store import SlotStore
 from talkahead.speculation.contracts import Accepted
 
 Compact = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """Moves nodes within slots [S], of lengths [S] and counts [S], along paths [S, M]; int64, contiguous."""
 
 
-class PanelCache:
+class PanelCache(SlotStore):
     """KV as words `[layer, slot, head, 2, positions * d / packing]`, and how much of each slot is valid.
 
     How words lie is `native/decoder.c`'s affair; here it matters that the first positions of a slot are the
-    first words of its keys and of its values, in whole panels. What lies behind a slot's length is scratch.
+    first words of its keys and of its values, in whole panels.
 
     Args:
         num_positions: of a slot; room is made for whole panels.
         words: of one position's key.
         compact: the decoder's own way to bring accepted nodes together.
-
-    Attributes:
-        lengths: int64 [slots], the valid positions of each slot.
     """
 
     def __init__(
@@ -44,12 +42,12 @@ class PanelCache:
         panel: int,
         compact: Compact,
     ) -> None:
-        self.lengths = torch.zeros(num_slots, dtype=torch.int64)
+        super().__init__(num_slots, torch.device("cpu"))
         self._words = words
         self._panel = panel
         self._compact = compact
         self._slots = torch.arange(num_slots)
-        shape = (num_layers, num_slots, num_heads, 2, self._held(num_positions))
+        shape = (num_layers, num_slots, num_heads, 2, self._words_of(num_positions))
         self._kv = Arena().take(4 * prod(shape)).view(torch.int32).view(shape)
 
     @property
@@ -63,24 +61,9 @@ class PanelCache:
             self._slots[slots], self.lengths[slots], accepted.counts.contiguous(), accepted.path.contiguous()
         )
 
-    def move(self, source: int, target: int) -> None:
-        """Slot `target` takes over what `source` holds."""
-        length = int(self.lengths[source])
-        held = self._held(length)
-        self._kv[:, target, :, :, :held] = self._kv[:, source, :, :, :held]
-        self.lengths[target] = length
-        self.lengths[source] = 0
+    def _held(self, slot: int, length: int) -> Tensor:
+        return self._kv[:, slot, :, :, : self._words_of(length)]
 
-    def swap(self, first: int, second: int) -> None:
-        held = self._held(int(self.lengths[[first, second]].max()))
-        kept = self._kv[:, first, :, :, :held].clone()
-        self._kv[:, first, :, :, :held] = self._kv[:, second, :, :, :held]
-        self._kv[:, second, :, :, :held] = kept
-        self.lengths[[first, second]] = self.lengths[[second, first]]
-
-    def release(self, slot: int) -> None:
-        self.lengths[slot] = 0
-
-    def _held(self, length: int) -> int:
+    def _words_of(self, length: int) -> int:
         """Words of the panels that `length` positions touch."""
         return -(-length // self._panel) * self._panel * self._words

@@ -8,16 +8,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from talkahead.backbone.slot_store import SlotStore
 from talkahead.speculation.contracts import Accepted
 
 
-class SlotCache:
+class SlotCache(SlotStore):
     """KV as one tensor `[layer, 2, slot, head, position, dim]`, and how much of each slot is valid.
 
-    What lies behind a slot's length is scratch; it is finite, and no mask lets anything see it.
-
-    Attributes:
-        lengths: int64 [R], the valid positions of each slot.
+    What lies behind a slot's length is finite, and no mask lets anything see it.
     """
 
     def __init__(
@@ -31,13 +29,13 @@ class SlotCache:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
+        super().__init__(num_slots, device)
         self.num_positions = num_positions
         self._num_heads = num_heads
         self._dim = dim
         self._kv = torch.zeros(
             (num_layers, 2, num_slots, num_heads, num_positions, dim), dtype=dtype, device=device
         )
-        self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=device)
         rows = num_slots * num_heads
         by_head = self._kv.view(num_layers, 2, rows, num_positions, dim)
         self._keys = [by_head[layer, 0] for layer in range(num_layers)]
@@ -77,19 +75,5 @@ class SlotCache:
         shape = (*held.shape[:4], len(steps), self._dim)
         held.scatter_(4, target.expand(shape), held.gather(4, source.expand(shape)))
 
-    def move(self, source: int, target: int) -> None:
-        """Slot `target` takes over what `source` holds."""
-        length = int(self.lengths[source])
-        self._kv[:, :, target, :, :length] = self._kv[:, :, source, :, :length]
-        self.lengths[target] = length
-        self.lengths[source] = 0
-
-    def swap(self, first: int, second: int) -> None:
-        length = int(self.lengths[[first, second]].max())
-        held = self._kv[:, :, first, :, :length].clone()
-        self._kv[:, :, first, :, :length] = self._kv[:, :, second, :, :length]
-        self._kv[:, :, second, :, :length] = held
-        self.lengths[[first, second]] = self.lengths[[second, first]]
-
-    def release(self, slot: int) -> None:
-        self.lengths[slot] = 0
+    def _held(self, slot: int, length: int) -> Tensor:
+        return self._kv[:, :, slot, :, :length]

@@ -97,14 +97,14 @@ class TextEncoder(nn.Module):
 
     @torch.inference_mode()
     def prompt(self, symbols: Tensor, voice: int) -> Tensor:
-        """The prompt [T + 1, D] of one segment, int64 [T, 4], by itself and without padding.
+        """The prompt [T + 1, D] of one segment, int32 or int64 [T, 4], by itself and without padding.
 
         The bits of a product depend on its shape: in a batch they would depend on the neighbours, and a
         talker of narrow products would make other tokens of them.
         """
         device = symbols.device
         length, voices = torch.tensor([len(symbols)], device=device), torch.tensor([voice], device=device)
-        prompts: Tensor = self(symbols[None], length, voices)
+        prompts: Tensor = self(symbols[None].to(torch.int64), length, voices)
         return prompts[0]
 
     def save(self, folder: Path) -> None:

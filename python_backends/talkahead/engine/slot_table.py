@@ -14,6 +14,7 @@ from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
 from talkahead.engine.method import Method
 from talkahead.engine.stream import Speech
+from talkahead.speculation.pairs import Pair
 
 MOST_COMMITTED = 16
 """Tokens of a step that are told apart; more count as so many."""
@@ -28,6 +29,7 @@ class SlotTable:
         wake_at: int64 [R], the count at which the owner has something to do.
         ended: bool [R], the end-of-speech token was drawn.
         totals: int64 [R, 3], target steps, tokens drafted, drafted tokens accepted.
+        decode_us: int64 [R], microseconds that the slot's target steps took.
         committed: int64 [R, `MOST_COMMITTED` + 1], steps with a draft that added so many tokens.
     """
 
@@ -50,6 +52,7 @@ class SlotTable:
         self.wake_at: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.ended: npt.NDArray[np.bool_] = np.zeros(num_slots, dtype=np.bool_)
         self.totals: npt.NDArray[np.int64] = np.zeros((num_slots, 3), dtype=np.int64)
+        self.decode_us: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.committed: npt.NDArray[np.int64] = np.zeros((num_slots, MOST_COMMITTED + 1), dtype=np.int64)
         self._lines = np.arange(num_slots)
         self._owners: list[Speech | None] = [None] * num_slots
@@ -72,6 +75,7 @@ class SlotTable:
         self.wake_at[slot] = 1
         self.ended[slot] = False
         self.totals[slot] = 0
+        self.decode_us[slot] = 0
         self.committed[slot] = 0
 
     def fall_silent(self, slot: int, spoken: int, pause: int) -> None:
@@ -92,7 +96,7 @@ class SlotTable:
         if steps:
             committed = self.committed[slot].tolist()
             committed[1] += steps - sum(committed)
-            pair = self._step.method_of(slot).pair
+            pair = self.pair_of(slot)
             self._telemetry.spoken(pair.drafter, pair.verifier, drafted, accepted, committed)
 
     def arrange(self, slots: Sequence[int]) -> slice:
@@ -143,8 +147,27 @@ class SlotTable:
             displaced.slot = source
         moved.slot = target
         self._owners[source], self._owners[target] = displaced, moved
-        for column in (self.frames, self.counts, self.wake_at, self.ended, self.totals, self.committed):
+        for column in self._columns():
             column[[source, target]] = column[[target, source]]
+
+    def _columns(self) -> tuple[npt.NDArray[np.generic], ...]:
+        return (
+            self.frames,
+            self.counts,
+            self.wake_at,
+            self.ended,
+            self.totals,
+            self.decode_us,
+            self.committed,
+        )
+
+    def pair_of(self, slot: int) -> Pair:
+        """The names of the drafter and the verifier of the slot's segment."""
+        return self._step.method_of(slot).pair
+
+    def charge(self, rows: slice, seconds: float) -> None:
+        """A step of these rows took so long."""
+        self.decode_us[rows] += round(1e6 * seconds)
 
     def add(self, rows: slice, drawn: Drawn) -> list[Speech]:
         """Append what a step drew; returns the owners that have something to do now."""

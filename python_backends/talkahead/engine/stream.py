@@ -67,17 +67,19 @@ class SentWindow:
 
 @dataclass(frozen=True)
 class Totals:
-    """Target steps, tokens drafted, drafted tokens accepted."""
+    """Target steps, tokens drafted, drafted tokens accepted, microseconds that the steps took."""
 
     target_steps: int = 0
     drafted: int = 0
     accepted: int = 0
+    decode_us: int = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
             self.target_steps + other.target_steps,
             self.drafted + other.drafted,
             self.accepted + other.accepted,
+            self.decode_us + other.decode_us,
         )
 
 

@@ -161,7 +161,9 @@ class TalkerLoop:
 
     def _run_step(self, rows: slice) -> None:
         before = self._clock()
-        due = self._table.add(rows, self._step.run(rows))
+        drawn = self._step.run(rows)
+        self._table.charge(rows, self._clock() - before)
+        due = self._table.add(rows, drawn)
         now = self._clock()
         self._step_s.see(now - before)
         self._telemetry.stage("step", now - before)

@@ -12,7 +12,7 @@ from talkahead.engine.ledger import Ledger
 from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Phase, SentWindow, Speech, Stream, Totals
-from talkahead.types import Stats, StopReason, WindowHeader
+from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
 
 
 class WindowCutter:
@@ -145,7 +145,7 @@ class WindowCutter:
         )
 
     def _stats(self, stream: Stream, speech: Speech, slot: int) -> Stats:
-        totals = stream.totals + self._totals(slot)
+        totals, pair = stream.totals + self._totals(slot), self._table.pair_of(slot)
         return Stats(
             stream=stream.id,
             seed=speech.request.header.seed,
@@ -156,10 +156,14 @@ class WindowCutter:
             pool_size=sum(one.is_speaking for one in self._ledger),
             stop_reason=int(stream.reason),
             char_end=stream.spoken_chars,
+            decode_us=totals.decode_us,
+            drafter=DRAFTER_NAMES.index(pair.drafter),
+            verifier=VERIFIER_NAMES.index(pair.verifier),
         )
 
     def _totals(self, slot: int) -> Totals:
-        return Totals(*(int(value) for value in self._table.totals[slot]))
+        steps, drafted, accepted = self._table.totals[slot].tolist()
+        return Totals(steps, drafted, accepted, int(self._table.decode_us[slot]))
 
     def _account(self, stream: Stream, seconds: float, now: float) -> None:
         """A window has left."""

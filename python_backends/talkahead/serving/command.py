@@ -6,12 +6,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from talkahead.config import SETTINGS
 from talkahead.errors import TalkaheadError
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import SOURCE_ROOT
 from talkahead.serving.launcher import Launcher, announce, show
 from talkahead.serving.server_log import LogLevel
 from talkahead.serving.server_process import ServeOptions
+from talkahead.serving.speak import DRAFTING, option, speak
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -57,9 +59,8 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _speak(options: argparse.Namespace) -> int:
-    from talkahead.serving.speak import speak
-
-    return speak(serve_options(options), options.text, options.out, options.voice)
+    drafting = {name: value for name in DRAFTING if (value := getattr(options, name)) is not None}
+    return speak(serve_options(options), options.text, options.out, options.voice, drafting)
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -85,6 +86,13 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("out.wav"), help="wav file to write (default: %(default)s)"
     )
     speak.add_argument("--voice", help="a voice of the server (default: its first)")
+    speak.epilog = (
+        "Then speaks a few seconds of it again, with and without drafting ahead, and prints how the talker's "
+        "speed compares."
+    )
+    drafting = speak.add_argument_group("drafting ahead", "default: as the server does by itself")
+    for name in DRAFTING:
+        drafting.add_argument(option(name), metavar=name.upper(), help=SETTINGS[name].allowed)
     _add(commands, "doctor", "say what is missing on this machine and how to get it", _doctor)
     return parser
 

@@ -108,7 +108,7 @@ class EncoderServer:
 
     def _encode(self, symbols: npt.NDArray[np.int32], voice: int) -> Array:
         """The prompt [T + 1, D] of symbols [T, 4]."""
-        rows = torch.from_numpy(symbols.astype(np.int64)).to(self._device)
+        rows = torch.from_numpy(symbols).to(self._device)
         prompt: Array = self._encoder.prompt(rows, voice).float().cpu().numpy()
         return prompt
 

@@ -7,11 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from talkahead.config import SPECULATION
 from talkahead.serving.launcher import Launcher, show
 from talkahead.serving.server_process import ServeOptions
+
+DRAFTING = ("drafter", "verifier", *SPECULATION)
+"""Request parameters that say how to draft ahead."""
 
 _FAILED = 1
 
@@ -19,7 +24,9 @@ _FAILED = 1
 class OneUtterance:
     """Runs the client's command line once the server is ready, then asks the launcher to stop."""
 
-    def __init__(self, options: ServeOptions, text: str, out: Path, voice: str | None) -> None:
+    def __init__(
+        self, options: ServeOptions, text: str, out: Path, voice: str | None, drafting: Mapping[str, str]
+    ) -> None:
         server = f"{options.addresses.host}:{options.addresses.grpc}"
         self._command = [
             sys.executable,
@@ -29,8 +36,11 @@ class OneUtterance:
             server,
             "--output",
             str(out),
+            "--speed-up",
         ]
         self._command += ["--voice", voice] if voice else []
+        for name, value in drafting.items():
+            self._command += [option(name), value]
         self._command += ["--", text]
         self.status = _FAILED
 
@@ -43,8 +53,17 @@ class OneUtterance:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def speak(options: ServeOptions, text: str, out: Path, voice: str | None) -> int:
-    """The client's exit status, or that of a server that did not start."""
-    utterance = OneUtterance(options, text, out, voice)
+def option(parameter: str) -> str:
+    """The name of a request parameter on a command line, ours and the client's."""
+    return f"--{parameter.replace('_', '-')}"
+
+
+def speak(options: ServeOptions, text: str, out: Path, voice: str | None, drafting: Mapping[str, str]) -> int:
+    """The client's exit status, or that of a server that did not start.
+
+    Args:
+        drafting: some of `DRAFTING`, as they go to the client, which prints what they brought.
+    """
+    utterance = OneUtterance(options, text, out, voice, drafting)
     served = Launcher(replace(options, restarts=0), show, utterance.start).run()
     return served or utterance.status

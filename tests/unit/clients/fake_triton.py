@@ -115,11 +115,23 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
 
 
 def chunk(
-    index: int, *, is_last: bool = False, is_final: bool = False, reason: int = 1, samples: int = SAMPLES
+    index: int,
+    *,
+    is_last: bool = False,
+    is_final: bool = False,
+    reason: int = 1,
+    samples: int = SAMPLES,
+    drafts: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0),
 ) -> Any:  # noqa: ANN401
-    """One response with audio: a ramp that differs from chunk to chunk."""
+    """One response with audio: a ramp that differs from chunk to chunk.
+
+    Args:
+        drafts: tokens drafted and accepted, microseconds of decoding, the numbers of drafter and verifier.
+    """
     audio = np.linspace(0.1, 0.1 + 0.05 * index, samples, dtype=np.float32)
-    stats = [77, 5, 10 * index, 10 * index, 0, 0, 1, reason if is_last else 0, 12]
+    drafted, accepted, *pace = drafts
+    ending = reason if is_last else 0
+    stats = [77, 5, 10 * index, 10 * index, drafted, accepted, 1, ending, 12, *pace]
     tensors = {
         "AUDIO": audio,
         "SAMPLE_RATE": np.array([RATE_HZ], np.int32),

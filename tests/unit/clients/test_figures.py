@@ -53,5 +53,5 @@ def test_samples_become_16_bits() -> None:
 
 
 def test_stats_know_their_length() -> None:
-    with pytest.raises(ValueError, match="STATS has 2 values, expected 9"):
+    with pytest.raises(ValueError, match="STATS has 2 values, expected 12"):
         Stats.from_wire([1, 2])

@@ -108,6 +108,55 @@ def test_json(triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert {"first_chunk_ms", "first_audible_ms", "total_ms", "audio_s", "real_time_factor"} <= set(figures)
 
 
+def _drafts(stream: FakeStream) -> Iterator[object]:
+    """Ten steps for ten tokens of a plain utterance, for fifteen of a drafted one."""
+    is_plain = stream.request.parameters["drafter"].string_param == "none"
+    yield chunk(0)
+    drafts = (0, 0, 3_000, 0, 0) if is_plain else (30, 5, 3_000, 1, 0)
+    yield chunk(1, is_last=True, is_final=True, drafts=drafts)
+
+
+def test_says_what_drafting_brings_once_the_file_is_written(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, sizes = tmp_path / "a.wav", []
+
+    def script(stream: FakeStream) -> Iterator[object]:
+        if len(triton.streams) > 1:
+            sizes.append(len(_samples(path)))
+        return _drafts(stream)
+
+    triton.script = script
+    assert _say(triton, "Hello.", "-o", str(path), "--speed-up", "--verifier", "match") == 0
+    spoken, compared = capsys.readouterr().out.splitlines()
+    assert spoken.endswith(f"-> {path}")
+    assert compared == "heads+match: 1.50 tokens a step, 1.50x plain decoding (same tokens)"
+    assert sizes == [2 * SAMPLES] * 6
+
+
+def test_json_of_what_drafting_brings(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    triton.script = _drafts
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "a.wav"), "--speed-up", "--json") == 0
+    compared = json.loads(capsys.readouterr().out.splitlines()[1])["speed_up"]
+    assert compared["pair"] == "heads+match" and compared["times_plain"] == pytest.approx(1.5)
+
+
+def test_a_server_that_stops_speaking_fails_the_comparison(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def script(stream: FakeStream) -> Iterator[object]:
+        if len(triton.streams) > 2:
+            stream.fail(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+        return _drafts(stream)
+
+    triton.script = script
+    assert _say(triton, "Hello.", "-o", str(tmp_path / "a.wav"), "--speed-up") == 3
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 1 and err == "talkahead-say: RESOURCE_EXHAUSTED: full\n"
+
+
 def test_raw_samples_to_standard_output(triton: FakeTriton) -> None:
     done = _run(triton, "-", "-o", "-", "--json", input_text="From a pipe.\n")
     assert done.returncode == 0 and len(done.stdout) == 2 * 3 * SAMPLES

@@ -10,7 +10,7 @@ from talkahead.config import RequestOptions
 from talkahead.engine.emitter import Channel
 from talkahead.engine.requests import SegmentRequest
 from talkahead.errors import Code
-from talkahead.types import SegmentHeader, StopReason
+from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, StopReason
 from talker_fakes import CONFIG, FRAME_LIMIT, Rig, script
 
 
@@ -43,6 +43,27 @@ def test_stats_are_running_totals() -> None:
     assert [outlet.windows[-1].stats.char_end for outlet in outlets] == [9, 19]
     assert outlets[1].windows[0].stats.char_end == 9
     assert stats[-1].seed == 7 and stats[-1].stop_reason == StopReason.END_OF_SPEECH
+
+
+def test_steps_are_timed_for_every_stream_in_them() -> None:
+    """Streams that share a step each count it whole; the time between steps counts for nobody."""
+    rig = Rig()
+    rig.backbone.on_step = lambda: setattr(rig, "now", rig.now + 0.0015)
+    outlets = [rig.submit(1, 10, last=False), rig.submit(2, 40), rig.submit(1, 20, segment=1)]
+    rig.run(5)
+    rig.now += 0.5
+    rig.finish()
+    for outlet, steps in ((outlets[2], 30), (outlets[1], 40)):
+        stats = outlet.windows[-1].stats
+        assert (stats.target_steps, stats.decode_us) == (steps, 1500 * steps)
+
+
+def test_stats_name_the_pair() -> None:
+    rig = Rig()
+    outlet = rig.submit(1, 3)
+    rig.finish()
+    stats = outlet.windows[-1].stats
+    assert (DRAFTER_NAMES[stats.drafter], VERIFIER_NAMES[stats.verifier]) == ("none", "match")
 
 
 def test_sixteen_streams_each_get_their_own() -> None:

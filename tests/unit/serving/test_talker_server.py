@@ -14,7 +14,7 @@ from talkahead.config import ModelConfig
 from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.serving.talker_server import TalkerServer
-from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
+from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, Stats, StopReason, WindowHeader
 
 
 @pytest.fixture
@@ -134,6 +134,10 @@ def test_drafts_are_served_by_request(
     assert frames[1:4] == [frames[0]] * 3
     stats = [Stats.from_array(one[0]._request.sender.responses[-1].tensors["STATS"]) for one in drafted]
     assert all(one.accepted <= one.drafted for one in stats) and stats[1].drafted > 0
+    given = [(DRAFTER_NAMES[one.drafter], VERIFIER_NAMES[one.verifier]) for one in stats]
+    assert {pair[0] for pair in given} == {"heads", "mtp", "draft_lm"}
+    assert {pair[1] for pair in given} == {"match", "tolerance", "groups"}
+    assert all(one.decode_us > 0 for one in stats)
     server.close()
     steps = {labels: metric.values for (name, labels), metric in backend.metrics.metrics.items()
              if name == "talkahead_target_steps"}  # fmt: skip

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from talkahead.audio.pitch import PERIOD
 from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch
 from talkahead.serving.vocoder_server import VocoderServer
-from talkahead.types import StopReason, WindowHeader
+from talkahead.types import Stats, StopReason, WindowHeader
 
 HOP = 320
+STATS_VALUES = len(fields(Stats))
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def window(
         {
             "FRAMES": np.array(codes, np.int32).reshape(-1, 1),
             "WINDOW": header.to_array(),
-            "STATS": np.arange(9, dtype=np.int64),
+            "STATS": np.arange(STATS_VALUES, dtype=np.int64),
         }
     )
 
@@ -96,7 +98,7 @@ def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Code
     assert [chunk["CHUNK_INDEX"].tolist() for chunk in chunks] == [[0], [1], [2], [3]]
     assert [chunk["IS_LAST"].tolist() for chunk in chunks] == [[False], [False], [False], [True]]
     assert all(chunk["SAMPLE_RATE"].tolist() == [16_000] for chunk in chunks)
-    assert chunks[0]["STATS"].tolist() == list(range(9))
+    assert chunks[0]["STATS"].tolist() == list(range(STATS_VALUES))
 
 
 def test_an_empty_closing_window_is_an_empty_chunk(vocoder: VocoderServer) -> None:

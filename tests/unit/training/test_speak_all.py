@@ -9,7 +9,7 @@ from training.served_speech import join
 
 
 def chunk(samples: int, index: int, char_end: int) -> AudioChunk:
-    stats = Stats(1, 1, 0, 0, 0, 0, 1, 0, char_end)
+    stats = Stats(1, 1, 0, 0, 0, 0, 1, 0, char_end, 0, 0, 0)
     return AudioChunk(np.full(samples, 0.5, np.float32), index, 16_000, False, stats, 0.0)
 
 

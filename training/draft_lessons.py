@@ -27,12 +27,14 @@ class Lesson:
         starts: int64 [B], the row whose hidden state draws the first frame.
         hidden: [B, T, D], the talker's; hidden[:, t] draws tokens[:, t].
         tokens: int64 [B, T], frames and the end of speech, then IGNORE.
+        expected: bfloat16 [B, T, V], the talker's distribution of each token, where drafts learn it.
     """
 
     rows: Tensor
     starts: Tensor
     hidden: Tensor
     tokens: Tensor
+    expected: Tensor | None = None
 
     @property
     def known(self) -> Tensor:
@@ -54,7 +56,7 @@ class FrozenTalker:
         self.encoder = TextEncoder.load(repository / "encoder" / "1")
         self.llama = Llama.load(self.folder)
 
-    def lesson(self, batch: Batch) -> Lesson:
+    def lesson(self, batch: Batch, *, tells_expected: bool = False) -> Lesson:
         prompts = self.encoder(batch.symbols, batch.num_symbols, batch.voices)
         embedded = self.llama.model.embed_tokens(batch.frames)
         rows = [
@@ -67,7 +69,15 @@ class FrozenTalker:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             hidden = self.llama(joined).hidden.float()
         tokens = self._tokens(batch)
-        return Lesson(joined, batch.num_symbols, drawing(hidden, batch.num_symbols, tokens.shape[1]), tokens)
+        states = drawing(hidden, batch.num_symbols, tokens.shape[1])
+        expected = self._expected(states) if tells_expected else None
+        return Lesson(joined, batch.num_symbols, states, tokens, expected)
+
+    @torch.no_grad()
+    def _expected(self, states: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits = self.llama.lm_head(states)
+        return logits.float().softmax(-1).bfloat16()
 
     def _tokens(self, batch: Batch) -> Tensor:
         longest = int(batch.num_frames.max()) + 1

@@ -8,6 +8,7 @@ Shapes: B utterances, T places, M places that are learned from, D hidden size, V
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from talkahead.backbone.llama import Llama
@@ -28,7 +29,7 @@ class Teaching:
     Args:
         sample: places that heads learn from in a step: each has the whole vocabulary to itself.
         soft: share of the loss that asks for the talker's distribution (Hinton et al. 2015) and not for the
-            token that was said: what is drafted is judged by the former.
+            token that was said: what is drafted is judged by the former. Lessons must tell it then.
     """
 
     talker: Llama
@@ -54,7 +55,7 @@ class Teaching:
             own, here, there = rows[is_known], places[is_known], behind[is_known]
             seen = heads.seen(lesson.hidden[own, here], lesson.tokens[own, here])
             logits = heads.guesses(seen, ahead - 1)
-            parts.append(self._nats(logits, lesson.tokens[own, there], lesson.hidden[own, there]))
+            parts.append(self._nats(logits, lesson, (own, there)))
         return torch.stack(parts)
 
     def _of_modules(self, modules: MtpModules, lesson: Lesson) -> Tensor:
@@ -62,10 +63,9 @@ class Teaching:
         states = modules(lesson.hidden, self.talker.model.embed_tokens(lesson.known))
         parts = []
         for ahead, own in enumerate(states, 1):
-            wanted = lesson.tokens[:, ahead:]
-            is_known = wanted != IGNORE
-            logits = self.talker.lm_head(own[:, : wanted.shape[1]][is_known])
-            parts.append(self._nats(logits, wanted[is_known], lesson.hidden[:, ahead:][is_known]))
+            rows, places = torch.nonzero(lesson.tokens[:, ahead:] != IGNORE, as_tuple=True)
+            logits = self.talker.lm_head(own[rows, places])
+            parts.append(self._nats(logits, lesson, (rows, places + ahead)))
         return torch.stack(parts)
 
     def _of_draft_lm(self, draft: Llama, lesson: Lesson) -> Tensor:
@@ -75,19 +75,39 @@ class Teaching:
         embedded = draft.model.embed_tokens(lesson.known.gather(1, within))
         rows = torch.where((frame < 0)[..., None], lesson.rows, embedded)
         states = drawing(draft(rows).hidden, lesson.starts, lesson.tokens.shape[1])
-        is_known = lesson.tokens != IGNORE
-        logits = draft.lm_head(states[is_known])
-        return self._nats(logits, lesson.tokens[is_known], lesson.hidden[is_known])[None]
+        where = torch.nonzero(lesson.tokens != IGNORE, as_tuple=True)
+        return self._nats(draft.lm_head(states[where]), lesson, where)[None]
 
-    def _nats(self, logits: Tensor, tokens: Tensor, hidden: Tensor) -> Tensor:
-        """Of logits [M, V], where tokens [M] were said, drawn from hidden states [M, D] of the talker."""
-        wide = logits.float()
-        said = functional.cross_entropy(wide, tokens)
+    def _nats(self, logits: Tensor, lesson: Lesson, where: tuple[Tensor, ...]) -> Tensor:
+        """Of logits [M, V], where the lesson's tokens at `where` were said."""
+        tokens = lesson.tokens[where]
         if not self.soft:
-            return said
-        with torch.no_grad():
-            expected = self.talker.lm_head(hidden).float().softmax(-1)
-        return said.lerp(functional.cross_entropy(wide, expected), self.soft)
+            return functional.cross_entropy(logits.float(), tokens)
+        assert lesson.expected is not None, "a soft lesson tells what the talker expected"
+        nats: Tensor = _Nats.apply(logits, tokens, lesson.expected[where], self.soft)
+        return nats
+
+
+class _Nats(torch.autograd.Function):
+    """Cross entropy of logits [M, V] with tokens [M] and with distributions `expected` [M, V], which counts
+    by `soft`. Whole vocabularies are what a step is made of, so each is passed over as seldom as can be.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, tokens: Tensor, expected: Tensor, soft: float) -> Tensor:  # noqa: ANN401
+        wide = logits.to(torch.float32, copy=True)
+        said, one = tokens[:, None], torch.tensor(soft - 1.0)
+        nats = wide.logsumexp(1, keepdim=True)
+        chosen = wide.gather(1, said).mul_(1.0 - soft) + soft * (wide * expected).sum(1, keepdim=True)
+        slope = wide.sub_(nats).exp_().sub_(expected, alpha=soft)
+        slope.scatter_add_(1, said, one.expand(said.shape)).div_(len(tokens))
+        ctx.save_for_backward(slope.to(logits.dtype))
+        return (nats - chosen).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        (slope,) = ctx.saved_tensors
+        return slope * gradients[0].to(slope.dtype), None, None, None
 
 
 def weighted(parts: Tensor) -> Tensor:

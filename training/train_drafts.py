@@ -104,7 +104,7 @@ def train(options: argparse.Namespace) -> None:
     began = time.monotonic()
     while step < options.steps:
         for batch in learn.batches(options.tokens, options.seed + epoch):
-            lesson = talker.lesson(batch)
+            lesson = talker.lesson(batch, tells_expected=options.soft > 0)
             # One that was taken further in an earlier run waits for the others.
             ready = [pupil for pupil in pupils if pupil.step == step]
             for pupil in ready:

@@ -175,7 +175,9 @@ def test_modules_are_asked_for_the_right_token(talker: FrozenTalker, lesson: Les
 def test_a_soft_lesson_asks_for_the_talkers_own_distribution(talker: FrozenTalker, lesson: Lesson) -> None:
     """A head that says what the talker says has nothing to learn, and its loss is the entropy."""
     heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 1).requires_grad_(True)
-    shifted = Lesson(lesson.rows, lesson.starts, lesson.hidden[:, :1].expand_as(lesson.hidden), lesson.tokens)
+    states = lesson.hidden[:, :1].expand_as(lesson.hidden)
+    expected = talker.llama.lm_head(states).softmax(-1)
+    shifted = Lesson(lesson.rows, lesson.starts, states, lesson.tokens, expected)
     loss = Teaching(talker.llama, soft=1.0).losses(heads, shifted)[0]
     torch.autograd.backward(loss)
     spread = torch.distributions.Categorical(logits=talker.llama.lm_head(lesson.hidden[:, 0]))
@@ -185,3 +187,27 @@ def test_a_soft_lesson_asks_for_the_talkers_own_distribution(talker: FrozenTalke
     )
     gradients = [value.grad for value in heads.parameters()]
     assert max(float(one.abs().max()) for one in gradients if one is not None) < 1e-5
+
+
+def test_a_half_soft_lesson_is_half_of_each(talker: FrozenTalker, batch: Batch) -> None:
+    """Loss and slopes are those of the two cross entropies, taken apart."""
+    lesson = talker.lesson(batch, tells_expected=True)
+    assert lesson.expected is not None
+    whole = first_layers(talker.llama, 2).requires_grad_(True)
+    found = Teaching(talker.llama, soft=0.5).losses(whole, lesson)[0]
+    (slopes,) = torch.autograd.grad(found, [whole.lm_head.weight], retain_graph=True)
+    hard = Teaching(talker.llama).losses(whole, lesson)[0]
+    is_known = lesson.tokens != IGNORE
+    wanted = torch.where(is_known, lesson.tokens, 0)
+    one_hot = torch.nn.functional.one_hot(wanted, EOS + 1).float()
+    targets = (lesson.expected.float() + one_hot) / 2
+    logits: list[torch.Tensor] = []
+    handle = whole.lm_head.register_forward_hook(lambda *made: logits.append(made[2]))
+    Teaching(talker.llama).losses(whole, lesson)
+    handle.remove()
+    wished = torch.nn.functional.cross_entropy(logits[0], targets[is_known])
+    assert float(found.detach()) == pytest.approx(float(wished.detach()), rel=1e-4)
+    assert float(found.detach()) != pytest.approx(float(hard.detach()), rel=1e-2)
+    (expected,) = torch.autograd.grad(wished, [whole.lm_head.weight])
+    # What is expected adds up to 1 as far as bfloat16 goes.
+    assert float((slopes - expected).abs().max()) < 0.01 * float(expected.abs().max())

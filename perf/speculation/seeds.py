@@ -161,9 +161,9 @@ TABLES = (
     SeedTable(
         "003 I",
         "Tian et al. 2025, table I (Llasa-1B, 65,536 codes)",
-        "their speed-up ratios are shares of drafts accepted, 28.92 + 12.76 %: 1.42 tokens a step, which they "
-        "call the speed-up too. k counts as "
-        "a share of the vocabulary: 100, 500, 1000 of 65,536 are 8, 32, 64 of ours. Ours see tokens (DPSK "
+        "their speed-up ratios are shares of drafts accepted, 28.92 + 12.76 %: 1.42 tokens a step, which is "
+        "called the speed-up there. k counts as a share of the vocabulary: 100, 500, 1000 of 65,536 are 8, "
+        "32, 64 of ours. Ours see tokens (DPSK "
         "there), unless called blind",
         (
             SeedRow("1 module, k 100", 1.278, 1.278, 2.642, 3.220, _topk("mtp-1", 8)),

@@ -28,6 +28,12 @@ async def _all(speech: AsyncSpeech) -> list[AudioChunk]:
     return [chunk async for chunk in speech]
 
 
+async def _all_after(speech: AsyncSpeech, has_begun: asyncio.Event) -> None:
+    """Hears everything; the event is set by the first chunk."""
+    async for _ in speech:
+        has_begun.set()
+
+
 async def test_break_cancels_politely(triton: FakeTriton) -> None:
     triton.script = stalls(3)
     async with AsyncClient(triton.address) as client:
@@ -41,8 +47,9 @@ async def test_break_cancels_politely(triton: FakeTriton) -> None:
 async def test_cancelling_the_task_cancels_the_stream(triton: FakeTriton) -> None:
     triton.script = stalls(2)
     async with AsyncClient(triton.address) as client:
-        task = asyncio.create_task(_all(client.speak("Hello.")))
-        await asyncio.sleep(0.1)
+        has_begun = asyncio.Event()
+        task = asyncio.create_task(_all_after(client.speak("Hello."), has_begun))
+        await has_begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

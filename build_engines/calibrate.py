@@ -99,7 +99,10 @@ def _calibrate_groups(talker: Llama, folder: Path, options: argparse.Namespace) 
             f"calibrate: cosine above {threshold:g}: {one.num_groups} groups, mean size {one.mean_size:.2f}, "
             f"largest {one.largest_size}"
         )
-    files = {path.name: sha256(path) for path in sorted(out.iterdir()) if path.stem == "groups"}
+    written = [path for path in sorted(out.iterdir()) if path.stem == "groups"]
+    for path in written:
+        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
+    files = {path.name: sha256(path) for path in written}
     Manifest(_COMMAND, source_commit(), "the talker's embeddings", 0, {}, files, LICENCE, target).write(out)
 
 

@@ -18,6 +18,7 @@ from tiny_drafts import put_drafts
 from waiting import eventually
 
 SECONDS = 1.5
+PLAIN: dict[str, ParameterValue] = {"drafter": "none"}
 MATCH: tuple[dict[str, ParameterValue], ...] = (
     {"drafter": "heads"},
     {"drafter": "heads", "nodes": 4, "pin_draft": True},
@@ -57,13 +58,13 @@ def codes(server: Served, **parameters: ParameterValue) -> list[list[int]]:
 
 
 def test_match_gives_the_tokens_of_plain_decoding(server: Served) -> None:
-    plain = codes(server)
-    for options in MATCH:
+    plain = codes(server, **PLAIN)
+    for options in ({}, *MATCH):
         assert codes(server, **options) == plain, options
 
 
 def test_every_verifier_speaks_in_company_as_alone(client: Client) -> None:
-    asked = [{}, *MATCH, *LENIENT]
+    asked = [PLAIN, {}, *MATCH, *LENIENT]
     alone = [speak(client, SENTENCES[1], seed=5, max_seconds=SECONDS, **one) for one in asked]
     with ThreadPoolExecutor(len(asked)) as pool:
         streams = [client.speak(SENTENCES[1], seed=5, max_seconds=SECONDS, **one) for one in asked]

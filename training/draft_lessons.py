@@ -76,7 +76,7 @@ class FrozenTalker:
     @torch.no_grad()
     def _expected(self, states: Tensor) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = self.llama.lm_head(states)
+            logits: Tensor = self.llama.lm_head(states)
         return logits.float().softmax(-1).bfloat16()
 
     def _tokens(self, batch: Batch) -> Tensor:

@@ -84,7 +84,8 @@ class Teaching:
         if not self.soft:
             return functional.cross_entropy(logits.float(), tokens)
         assert lesson.expected is not None, "a soft lesson tells what the talker expected"
-        nats: Tensor = _Nats.apply(logits, tokens, lesson.expected[where], self.soft)
+        expected = lesson.expected[where]
+        nats: Tensor = _Nats.apply(logits, tokens, expected, self.soft)  # type: ignore[no-untyped-call]
         return nats
 
 

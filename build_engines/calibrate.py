@@ -25,7 +25,7 @@ from torch.nn import functional
 from build_engines.prompts import make_prompts
 from training.dataset import Dataset
 from training.draft_acceptance import OwnSpeech, count_ranks
-from training.export import LICENCE, source_commit
+from training.export import LICENCE, readable_files, source_commit
 from training.own_speech import Utterance, read_prompts
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
@@ -99,10 +99,7 @@ def _calibrate_groups(talker: Llama, folder: Path, options: argparse.Namespace) 
             f"calibrate: cosine above {threshold:g}: {one.num_groups} groups, mean size {one.mean_size:.2f}, "
             f"largest {one.largest_size}"
         )
-    written = [path for path in sorted(out.iterdir()) if path.stem == "groups"]
-    for path in written:
-        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
-    files = {path.name: sha256(path) for path in written}
+    files = readable_files(path for path in sorted(out.iterdir()) if path.stem == "groups")
     Manifest(_COMMAND, source_commit(), "the talker's embeddings", 0, {}, files, LICENCE, target).write(out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def silence_code(codec: Codec, frames: int = 50) -> int:
     return int(codec.encode(silence, torch.tensor([frames]))[0, frames // 2])
 
 
+def readable_files(paths: Iterable[Path]) -> dict[str, str]:
+    """Hashes by name, as manifests hold them, of files that everybody may read from now on."""
+    found = {}
+    for path in paths:
+        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
+        found[path.name] = sha256(path)
+    return found
+
+
 def put(
     network: nn.Module, folder: Path, command: str, data: str, steps: int, metrics: dict[str, object]
 ) -> None:
@@ -44,10 +54,8 @@ def put(
     """
     assert isinstance(network, Codec | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
-    artifacts = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
-    for path in artifacts:
-        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
-    files = {path.name: sha256(path) for path in artifacts if path.name != NAME}
+    written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))
+    files = readable_files(path for path in written if path.name != NAME)
     Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)
 
 

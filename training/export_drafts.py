@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
-from talkahead.manifest import Manifest, sha256
+from talkahead.manifest import Manifest
 
-from training.export import LICENCE, source_commit
+from training.export import LICENCE, readable_files, source_commit
 
 
 def put(source: Path, talker: Path, data: str) -> Path:
     """One draft into the talker's folder. Raises ArtifactMismatch when it was trained on another talker."""
-    draft = Draft.load(source, talker)
     folder = talker / "drafts" / source.name
-    replace(draft, network=draft.network.to(torch.bfloat16)).save(folder)
     report = json.loads(source.with_suffix(".report.json").read_text())
-    for name in (CONFIG, WEIGHTS):
-        (folder / name).chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
-    files = {name: sha256(folder / name) for name in (CONFIG, WEIGHTS)}
-    Manifest(
-        f"python -m training.train_drafts --kind {source.name}",
-        source_commit(),
-        data,
-        report["steps"],
-        report["metrics"],
-        files,
-        LICENCE,
-        draft.target,
-    ).write(folder)
+    command = f"python -m training.train_drafts --kind {source.name}"
+    write(Draft.load(source, talker), folder, command, data, report["steps"], report["metrics"])
     return folder
+
+
+def write(
+    draft: Draft, folder: Path, command: str, data: str, steps: int, metrics: Mapping[str, object]
+) -> None:
+    """Saves a draft in half precision, with its manifest."""
+    replace(draft, network=draft.network.to(torch.bfloat16)).save(folder)
+    files = readable_files(folder / name for name in (CONFIG, WEIGHTS))
+    Manifest(command, source_commit(), data, steps, dict(metrics), files, LICENCE, draft.target).write(folder)
 
 
 def main() -> None:

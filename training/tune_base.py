@@ -13,23 +13,21 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.manifest import Manifest, sha256
 from torch import Tensor, nn
 from torch.nn import functional
 
+from training import export_drafts
 from training.checkpoint import Checkpoint
 from training.compiled_layers import compile_layers
 from training.dataset import Dataset
 from training.draft_lessons import IGNORE, FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
-from training.export import LICENCE, source_commit
 from training.optimizers import optimizers_of
 from training.schedule import Schedule
 from training.train_drafts import TABLES
 
-_COMMAND = "python -m training.tune_base"
 _EVERY = 50
 """Steps between two checkpoints."""
 
@@ -94,11 +92,9 @@ def save(pair: Pair, options: argparse.Namespace) -> None:
     llama = Llama(pair.talker.config)
     llama.load_state_dict(pair.talker.state_dict())
     llama.to(torch.bfloat16).save(talker)
-    target, folder = target_hash(talker), talker / "drafts" / DraftKind.HEADS
-    Draft(DraftKind.HEADS, pair.heads.to(torch.bfloat16), target).save(folder)
-    files = {name: sha256(folder / name) for name in (CONFIG, WEIGHTS)}
-    data = "What the talker was trained on."
-    Manifest(_COMMAND, source_commit(), data, options.steps, {}, files, LICENCE, target).write(folder)
+    heads = Draft(DraftKind.HEADS, pair.heads, target_hash(talker))
+    folder, data = talker / "drafts" / DraftKind.HEADS, "What the talker was trained on."
+    export_drafts.write(heads, folder, "python -m training.tune_base", data, options.steps, {})
     print(f"tuned: {options.out}; its trees: python -m build_engines calibrate --repository {options.out}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 DRAFTS = ("heads", "heads-6", "mtp", "draft_lm")
 STAGES = (
-    *("corpus", "codec", "refine", "dataset", "talker", "export"),
+    *("corpus", "codec", "phones", "refine", "dataset", "talker", "export"),
     *("drafts", "export-drafts", "calibrate"),
 )
 
@@ -17,7 +17,7 @@ STAGES = (
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:
     """The command line of each stage."""
     corpus, out = options.build / "corpus", options.build / "training"
-    codec, dataset = out / "codec", out / "dataset.npz"
+    codec, dataset = out / "refined", out / "dataset.npz"
     stages: dict[str, list[object]] = {
         "corpus": [
             *("training.corpus", "--folder", corpus),
@@ -25,9 +25,10 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             *("--conversation", options.conversation, "--usage", options.usage),
         ],
         "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
+        "phones": ["training.train_phones", "--corpus", corpus, "--out", out],
         "refine": [
-            *("training.refine_codec", "--corpus", corpus, "--codec", codec, "--out", out),
-            *("--steps", options.refine_steps),
+            *("training.refine_codec", "--corpus", corpus, "--codec", out / "codec", "--out", out, "--codes"),
+            *("--phones", out / "phones.safetensors", "--steps", options.refine_steps),
         ],
         "dataset": ["training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset],
         "talker": [

@@ -1,6 +1,8 @@
-"""Refines the codec's decoder against a discriminator: spectral losses alone leave a buzz. Resumable.
+"""Refines the codec against a discriminator and a classifier of phones. Resumable.
 
-Encoder and quantiser stay as they are, and so do the codes: a talker may learn them meanwhile.
+Spectral losses alone leave a buzz, which the discriminator catches, and swallow consonants, which the
+classifier misses. Encoder and quantiser stay as they are, and so do the codes: a talker may learn them
+meanwhile. With `--codes` they are refined as well, before a talker learns them.
 """
 
 from __future__ import annotations
@@ -12,23 +14,35 @@ from pathlib import Path
 import torch
 from talkahead.audio.codec import Codec
 from torch import Tensor, nn
+from torch.nn import functional
 
 from training.checkpoint import Checkpoint, report
 from training.discriminator import Discriminator, deception_loss, discriminator_loss, feature_distance
+from training.phone_classifier import PhoneClassifier, hearing_distance
 from training.schedule import Schedule
 from training.train_codec import Crops, PitchedCrops, SpectralLoss, crops, held_out_loss
 
+WEIGHTS = (
+    ("spectral", 1.0, "of the codec's own loss"),
+    ("deception", 0.3, "of the discriminator's verdict"),
+    ("features", 1.0, "of its layers' distance"),
+    ("hearing", 1.0, "of the distance between the phones that are heard"),
+    ("pitch", 0.1, "of the encoder's error in pitch, where codes are refined"),
+)
+
 
 class Refinement:
-    """Decoder and discriminator, trained in turn on the same crops."""
+    """Decoder (and encoder) and discriminator, trained in turn on the same crops."""
 
     def __init__(self, codec: Codec, options: argparse.Namespace) -> None:
         self.codec = codec.requires_grad_(False)
-        self.codec.decoder.requires_grad_(True)
+        self.learner: nn.Module = codec if options.codes else codec.decoder
+        self.learner.requires_grad_(True)
         self.judge, self.loss_of = Discriminator(), SpectralLoss()
+        self.listener = PhoneClassifier.load(options.phones)
         self.options = options
         self.optimizers = (
-            torch.optim.AdamW(codec.decoder.parameters(), lr=options.rate, betas=(0.8, 0.99)),
+            torch.optim.AdamW(self.learner.parameters(), lr=options.rate, betas=(0.8, 0.99)),
             torch.optim.AdamW(self.judge.parameters(), lr=options.judge_rate, betas=(0.8, 0.99)),
         )
 
@@ -36,19 +50,27 @@ class Refinement:
         """One turn of each; returns their losses."""
         audio = batch.audio
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            made, _ = self.codec(audio, batch.hertz, batch.pitch)
+            made, scores = self.codec(audio, batch.hertz, batch.pitch)
         made = made.float()
         judged = self._learn_to_judge(audio, made.detach())
         self.judge.requires_grad_(False)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             seen, real = self.judge(made), self.judge(audio)
-        spectral = self.loss_of(made, audio)
-        deception, features = deception_loss(seen), feature_distance(real, seen)
+            hearing = hearing_distance(self.listener(audio), self.listener(made))
         weights = self.options
-        total = weights.spectral * spectral + weights.deception * deception + weights.features * features
-        self._descend(total, self.optimizers[0], self.codec.decoder)
+        losses = {
+            "spectral": self.loss_of(made, audio),
+            "deception": deception_loss(seen),
+            "features": feature_distance(real, seen),
+            "hearing": hearing,
+            "pitch": functional.cross_entropy(scores.float().flatten(0, 1), batch.pitch.flatten()),
+        }
+        total = sum(
+            (getattr(weights, f"{name}_weight") * loss for name, loss in losses.items()), made.new_zeros(())
+        )
+        self._descend(total, self.optimizers[0], self.learner)
         self.judge.requires_grad_(True)
-        losses = {"spectral": spectral, "deception": deception, "features": features, "judge": judged}
+        losses["judge"] = judged
         return {name: loss.item() for name, loss in losses.items()}
 
     def _learn_to_judge(self, audio: Tensor, made: Tensor) -> Tensor:
@@ -106,9 +128,10 @@ def main() -> None:
     parser.add_argument("--crop", type=int, default=16_000, help="samples of a crop")
     parser.add_argument("--rate", type=float, default=4e-4, help="peak learning rate of the decoder")
     parser.add_argument("--judge-rate", type=float, default=1e-3, help="and of the discriminator")
-    parser.add_argument("--spectral", type=float, default=0.5, help="weight of the codec's own loss")
-    parser.add_argument("--deception", type=float, default=0.5, help="weight of the discriminator's verdict")
-    parser.add_argument("--features", type=float, default=1.0, help="weight of its layers' distance")
+    parser.add_argument("--phones", type=Path, default=Path("build/training/phones.safetensors"))
+    parser.add_argument("--codes", action="store_true", help="refine the encoder too, and with it the codes")
+    for name, weight, of in WEIGHTS:
+        parser.add_argument(f"--{name}-weight", type=float, default=weight, help=of)
     parser.add_argument("--seed", type=int, default=2)
     refine(parser.parse_args())
 

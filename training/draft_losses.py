@@ -45,17 +45,20 @@ class Teaching:
         return self._of_draft_lm(network, lesson)
 
     def _of_heads(self, heads: DraftHeads, lesson: Lesson) -> Tensor:
-        """Head i at the state that draws token t, and told that token, is asked for token t + i."""
+        """Head i at the state that draws token t, told tokens t to t + i - 1, is asked for token t + i."""
         usable = torch.nonzero(lesson.tokens[:, 1:] != IGNORE)
         rows, places = usable[torch.randperm(len(usable))[: self.sample]].unbind(1)
+        seen = heads.begin(lesson.hidden[rows, places], lesson.tokens[rows, places])
         parts = []
-        for ahead in range(1, len(heads) + 1):
-            behind = (places + ahead).clamp_max(lesson.tokens.shape[1] - 1)
-            is_known = (behind == places + ahead) & (lesson.tokens[rows, behind] != IGNORE)
-            own, here, there = rows[is_known], places[is_known], behind[is_known]
-            seen = heads.seen(lesson.hidden[own, here], lesson.tokens[own, here])
-            logits = heads.guesses(seen, ahead - 1)
-            parts.append(self._nats(logits, lesson, (own, there)))
+        for index in range(len(heads)):
+            behind = places + index + 1
+            within = behind.clamp_max(lesson.tokens.shape[1] - 1)
+            told = torch.where(behind == within, lesson.tokens[rows, within], IGNORE)
+            is_known = told != IGNORE
+            states = heads.states(seen, index)
+            logits = heads.guesses(states[is_known], index)
+            parts.append(self._nats(logits, lesson, (rows[is_known], within[is_known])))
+            seen = heads.onward(seen, states, told.clamp_min(0))
         return torch.stack(parts)
 
     def _of_modules(self, modules: MtpModules, lesson: Lesson) -> Tensor:

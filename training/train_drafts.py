@@ -27,7 +27,7 @@ from training.optimizers import optimizers_of
 from training.own_speech import read_prompts
 from training.schedule import Schedule
 
-TABLES = ("embed_tokens", "lm_head", "heads.")
+TABLES = ("embed_tokens", "lm_head", "linears")
 _EVERY = 100
 """Steps between two checkpoints."""
 

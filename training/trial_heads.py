@@ -22,36 +22,33 @@ _DECAY = 0.8
 _BATCH = 2_048
 
 
-def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states [M, D], the tokens [M] that they drew, and those that each one's heads should say,
-    [M, K], -100 behind the end.
+def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
+    """Hidden states [M, D], and the tokens that they drew with those that follow, [M, K + 1], -100 behind
+    the end: head i, from 1, is told the first i and should say the next.
     """
-    hidden, roots, wanted = [], [], []
+    hidden, said = [], []
     for utterance in utterances:
         states = torch.stack(utterance.hidden)
         behind = torch.full((num_heads,), _IGNORE)
         tokens = torch.cat([torch.tensor(utterance.tokens), behind])
         hidden.append(states)
-        roots.append(tokens[: len(states)])
-        wanted.append(tokens.unfold(0, num_heads, 1)[1 : len(states) + 1])
-    return torch.cat(hidden), torch.cat(roots), torch.cat(wanted)
+        said.append(tokens.unfold(0, num_heads + 1, 1)[: len(states)])
+    return torch.cat(hidden), torch.cat(said)
 
 
-def train_heads(
-    heads: DraftHeads, hidden: Tensor, roots: Tensor, wanted: Tensor, steps: int, rate: float, seed: int
-) -> None:
+def train_heads(heads: DraftHeads, hidden: Tensor, said: Tensor, steps: int, rate: float, seed: int) -> None:
     """Cross entropy of every head, the i-th weighted by 0.8^i (from 1)."""
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(heads.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
-    weights = _DECAY ** torch.arange(1.0, wanted.shape[1] + 1)
+    weights = _DECAY ** torch.arange(1.0, said.shape[1])
     schedule = Schedule(rate, steps, warm_up=20, decay=0.5)
     for step in range(steps):
         schedule.apply(optimizer, step)
         chosen = torch.randint(len(hidden), (_BATCH,), generator=generator)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = heads(hidden[chosen], roots[chosen])
+            logits = heads(hidden[chosen], _told(said[chosen]))
         losses = functional.cross_entropy(
-            logits.float().transpose(1, 2), wanted[chosen], ignore_index=_IGNORE, reduction="none"
+            logits.float().transpose(1, 2), said[chosen, 1:], ignore_index=_IGNORE, reduction="none"
         )
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward((losses.mean(0) * weights).sum())
@@ -59,13 +56,17 @@ def train_heads(
 
 
 @torch.inference_mode()
-def ranks(heads: DraftHeads, hidden: Tensor, roots: Tensor, wanted: Tensor) -> Tensor:
-    """Place of each wanted token among its head's guesses, from 0, int64 [M, K]; V behind the end."""
+def ranks(heads: DraftHeads, hidden: Tensor, said: Tensor) -> Tensor:
+    """Place of each token that was said among its head's guesses, from 0, int64 [M, K]; V behind the end."""
     found = []
-    pieces = (torch.split(one, _BATCH) for one in (hidden, roots, wanted))
-    for states, drawn, tokens in zip(*pieces, strict=True):
-        logits = heads(states, drawn)
-        own = logits.gather(2, tokens.clamp_min(0)[..., None])
+    for states, tokens in zip(torch.split(hidden, _BATCH), torch.split(said, _BATCH), strict=True):
+        logits, wanted = heads(states, _told(tokens)), tokens[:, 1:]
+        own = logits.gather(2, wanted.clamp_min(0)[..., None])
         places = (logits > own).sum(2)
-        found.append(torch.where(tokens == _IGNORE, logits.shape[2], places))
+        found.append(torch.where(wanted == _IGNORE, logits.shape[2], places))
     return torch.cat(found)
+
+
+def _told(said: Tensor) -> Tensor:
+    """What heads are told, [M, K], with something harmless behind the end."""
+    return said[:, :-1].clamp_min(0)

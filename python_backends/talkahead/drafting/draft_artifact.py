@@ -94,8 +94,13 @@ def _remedy(folder: Path, name: str) -> str:
 
 def _shape(network: DraftHeads | MtpModules | Llama) -> dict[str, Any]:
     if isinstance(network, DraftHeads):
-        shape = {"num_heads": len(network), "width": network.width, "vocab_size": network.vocab_size}
-        return {**shape, "sees_tokens": network.sees_tokens}
+        return {
+            "num_heads": len(network),
+            "width": network.width,
+            "block_size": network.block_size,
+            "vocab_size": network.vocab_size,
+            "sees_tokens": network.sees_tokens,
+        }
     if isinstance(network, MtpModules):
         layer = asdict(network.config)
         return {"num_modules": len(network), "sees_tokens": network.sees_tokens, "layer": layer}
@@ -105,7 +110,7 @@ def _shape(network: DraftHeads | MtpModules | Llama) -> dict[str, Any]:
 def _network(kind: DraftKind, config: dict[str, Any]) -> DraftHeads | MtpModules | Llama:
     if kind is DraftKind.HEADS:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
-        return DraftHeads(*shape, sees_tokens=config.get("sees_tokens", False))
+        return DraftHeads(*shape, block_size=config["block_size"], sees_tokens=config["sees_tokens"])
     if kind is DraftKind.MTP:
         layer = LlamaConfig(**config["layer"])
         return MtpModules(layer, config["num_modules"], sees_tokens=config["sees_tokens"])

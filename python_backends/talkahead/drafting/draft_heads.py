@@ -1,94 +1,135 @@
 """Draft heads: each sees one token further ahead than the one before, from the target's last hidden state.
 
-Medusa's heads (Cai et al. 2024, section 2.1.1), for speech after Li et al. 2025 (section III-A). Unless
-blind, as theirs are, heads are also told the root: it has been drawn by the time that a draft is made, and
-what follows depends on it, the more so where the likeliest token is not always drawn.
+Medusa's heads (Cai et al. 2024, section 2.1.1), for speech after Li et al. 2025 (section III-A). Theirs guess
+side by side, blind to one another. Unless blind, heads are told the tokens that they continue (Hydra: Ankner
+et al. 2024, section 3): the root, which has been drawn by the time that a draft is made, and then the path of
+the tree. What follows depends on it, the more so where the likeliest token is not always drawn.
 
-Shapes: B rows, K heads, D hidden size, V vocabulary.
+Shapes: B rows, K heads, D hidden size, H size of a block, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+BLOCK_SIZE = 512
+
 
 class DraftHeads(nn.Module):
     """K heads: a residual block with SiLU, then a linear layer onto the vocabulary.
 
-    hidden [B, D], roots int64 [B] -> [B, K, V]. Head i, from 1, guesses the i-th token behind the root, which
-    is the one that the hidden state draws.
+    Head i, from 1, guesses the i-th token behind the one that the hidden state draws, the root. Of heads that
+    are told tokens, each goes on from the states of the one before, and all share one linear layer, which
+    stays in the cache; blind ones see the hidden state alone, and have one each.
 
     Args:
-        sees_tokens: whether they are told the root.
+        sees_tokens: whether they are told the tokens that they continue.
     """
 
-    def __init__(self, num_heads: int, width: int, vocab_size: int, *, sees_tokens: bool = True) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        width: int,
+        vocab_size: int,
+        *,
+        block_size: int = BLOCK_SIZE,
+        sees_tokens: bool = True,
+    ) -> None:
         super().__init__()
-        self.width, self.vocab_size, self.sees_tokens = width, vocab_size, sees_tokens
+        self.width, self.vocab_size, self.block_size = width, vocab_size, block_size
+        self.sees_tokens = sees_tokens
         if sees_tokens:
             self.embed_tokens = nn.Embedding(vocab_size, width)
             self.projector = nn.Linear(width, width, bias=False)
-        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(num_heads))
-        self.heads = nn.ModuleList(nn.Linear(width, vocab_size, bias=False) for _ in range(num_heads))
+        self.inward = nn.ModuleList(nn.Linear(width, block_size) for _ in range(num_heads))
+        self.outward = nn.ModuleList(nn.Linear(block_size, width) for _ in range(num_heads))
+        num_linears = 1 if sees_tokens else num_heads
+        self.linears = nn.ModuleList(nn.Linear(width, vocab_size, bias=False) for _ in range(num_linears))
 
     @classmethod
-    def beginning_as(cls, head: Tensor, num_heads: int, embeddings: Tensor | None = None) -> Self:
+    def beginning_as(
+        cls, head: Tensor, num_heads: int, embeddings: Tensor | None = None, block_size: int = BLOCK_SIZE
+    ) -> Self:
         """Each head guesses at first as the target's own head [V, D] would.
 
         Args:
-            embeddings: the target's, [V, D], by which heads are told the root; None: blind ones.
+            embeddings: the target's, [V, D], by which heads are told tokens; None: blind ones.
         """
-        heads = cls(num_heads, head.shape[1], head.shape[0], sees_tokens=embeddings is not None)
+        vocabulary, width = head.shape
+        sees_tokens = embeddings is not None
+        heads = cls(num_heads, width, vocabulary, block_size=block_size, sees_tokens=sees_tokens)
         with torch.no_grad():
             if embeddings is not None:
                 heads.embed_tokens.weight.copy_(embeddings)
                 heads.projector.weight.zero_()
-            for block, own in zip(heads.blocks, heads.heads, strict=True):
+            for block in heads.outward:
                 for value in block.parameters():
                     value.zero_()
-                own.get_parameter("weight").copy_(head)
+            for linear in heads.linears:
+                linear.get_parameter("weight").copy_(head)
         return heads
 
     def __len__(self) -> int:
-        return len(self.blocks)
+        return len(self.inward)
 
-    def forward(self, hidden: Tensor, roots: Tensor) -> Tensor:
-        seen = self.seen(hidden, roots)
-        return torch.stack([self.guesses(seen, index) for index in range(len(self))], dim=1)
+    def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """What each head guesses, [B, K, V], of hidden [B, D] and the root and what followed it, [B, K]."""
+        seen, guesses = self.begin(hidden, tokens[:, 0]), []
+        for index in range(len(self)):
+            states = self.states(seen, index)
+            guesses.append(self.guesses(states, index))
+            if index + 1 < len(self):
+                seen = self.onward(seen, states, tokens[:, index + 1])
+        return torch.stack(guesses, dim=1)
 
-    def seen(self, hidden: Tensor, roots: Tensor) -> Tensor:
-        """What all heads look at, [B, D]: the hidden state, and the root if they are told it."""
+    def begin(self, hidden: Tensor, roots: Tensor) -> Tensor:
+        """What the first head looks at, [B, D]."""
+        return self._told(hidden, roots)
+
+    def states(self, seen: Tensor, index: int) -> Tensor:
+        """[B, D], behind a head's block."""
+        change: Tensor = self.outward[index](functional.silu(self.inward[index](seen)))
+        return seen + change.to(seen.dtype)
+
+    def guesses(self, states: Tensor, index: int) -> Tensor:
+        """Logits [B, V] of a head."""
+        linear = self.linears[index if len(self.linears) > 1 else 0]
+        logits: Tensor = linear(states.to(linear.get_parameter("weight").dtype))
+        return logits
+
+    def onward(self, seen: Tensor, states: Tensor, tokens: Tensor) -> Tensor:
+        """What the next head looks at, [B, D], where `tokens` [B] follow."""
+        return self._told(states, tokens) if self.sees_tokens else seen
+
+    def _told(self, states: Tensor, tokens: Tensor) -> Tensor:
         if not self.sees_tokens:
-            return hidden
-        told: Tensor = self.projector(self.embed_tokens(roots))
-        return hidden + told.to(hidden.dtype)
+            return states
+        told: Tensor = self.projector(self.embed_tokens(tokens))
+        return states + told.to(states.dtype)
 
     @torch.no_grad()
     def told(self) -> Tensor | None:
-        """What heads are told of each token, [V, D]: serving looks it up. None of blind ones."""
+        """What heads are told of each token, [V, D], where it can be looked up; None of blind ones."""
         if not self.sees_tokens:
             return None
         table: Tensor = self.projector(self.embed_tokens.weight)
         return table
 
-    def guesses(self, seen: Tensor, index: int) -> Tensor:
-        """Logits [B, V] of one head."""
-        states = seen + functional.silu(self.blocks[index](seen))
-        logits: Tensor = self.heads[index](states.to(self.heads[index].get_parameter("weight").dtype))
-        return logits
-
-    def block_weights(self) -> list[tuple[Tensor, Tensor]]:
-        """[D, D] and [D] of each head's block."""
-        return [(block.get_parameter("weight"), block.get_parameter("bias")) for block in self.blocks]
-
-    def head_weights(self) -> list[Tensor]:
+    def linear_weights(self) -> list[Tensor]:
         """[V, D] of each head."""
-        return [head.get_parameter("weight") for head in self.heads]
+        own: list[Tensor] = [linear.get_parameter("weight") for linear in self.linears]
+        return own if len(own) == len(self) else own * len(self)
 
     def narrow(self, dtype: torch.dtype) -> None:
         """Compute the products with the vocabulary, nearly all of the work, in this precision."""
-        self.heads.to(dtype)
+        self.linears.to(dtype)
+
+
+def weights_of(layers: nn.ModuleList) -> Sequence[tuple[Tensor, Tensor]]:
+    """Weight and bias of each linear layer."""
+    return [(layer.get_parameter("weight"), layer.get_parameter("bias")) for layer in layers]

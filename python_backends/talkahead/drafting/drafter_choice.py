@@ -19,16 +19,16 @@ from talkahead.backbone.decoder_choice import (
 )
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.backbone.native_heads import NativeHeads
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft
 from talkahead.drafting.draft_files import LONGEST_CHAIN
-from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.manifest import sha256
 from talkahead.native_library import NativeUnavailable
@@ -141,7 +141,8 @@ def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
     if not can_serve_natively(pool.dtype, pool.device) or pool.choice is DecoderChoice.TORCH:
         return None
     try:
-        return NativeHeads(heads.block_weights(), heads.head_weights(), pool.dtype)
+        blocks = weights_of(heads.inward), weights_of(heads.outward)
+        return NativeHeads(*blocks, heads.linear_weights(), heads.told(), pool.dtype)
     except NativeUnavailable:
         return None
 

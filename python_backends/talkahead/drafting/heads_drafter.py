@@ -1,6 +1,7 @@
 """Drafts of heads on the target's last hidden state: a calibrated tree of their best tokens.
 
-Shapes: S running rows, N nodes, D hidden size, V vocabulary.
+Shapes: S running rows, N nodes, D hidden size, V vocabulary; of one depth of the tree E nodes that have
+children and M of these.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from talkahead.backbone.native_heads import NativeHeads
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.native_heads import NativeHeads
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rank_paths import RankTree
@@ -17,55 +18,41 @@ from talkahead.speculation.token_tree import TokenTree
 
 
 class HeadsDrafter(NullDrafter):
-    """Fills the tree with each head's best tokens, the end of speech among them. Keeps nothing between steps:
-    all that it looks at is the root and the hidden state that drew it.
+    """Fills the tree with the best tokens after each of its nodes, the end of speech among them. Keeps
+    nothing between steps: all that it looks at is the root and the hidden state that drew it.
 
     Args:
         tree: its depth is at most the number of heads.
         native: the same heads in C, where they run.
-        told: what `heads.told` says, if it is known already.
     """
 
-    def __init__(
-        self,
-        heads: DraftHeads,
-        tree: RankTree,
-        native: NativeHeads | None = None,
-        told: Tensor | None = None,
-    ) -> None:
-        paths = tree.paths
-        depth = max((len(path) for path in paths), default=0)
-        if depth > len(heads):
-            raise ValueError(f"a tree of depth {depth} needs as many heads; there are {len(heads)}")
+    def __init__(self, heads: DraftHeads, tree: RankTree, native: NativeHeads | None = None) -> None:
+        tree = tree.by_depth
         self._heads = heads
-        self._native = native
-        self._told = heads.told() if told is None else told
-        self._depth = depth
         self._shape = tree.shape
-        widths = [1 + max(path[-1] for path in paths if len(path) == level + 1) for level in range(depth)]
-        self._widths = torch.tensor(widths, dtype=torch.int64)
-        firsts = [sum(widths[:level]) for level in range(depth)]
-        places = [firsts[len(path) - 1] + path[-1] for path in paths]
-        device = next(heads.parameters()).device
-        self._places = torch.tensor(places, dtype=torch.int64, device=device)
+        self._levels = tree.levels
+        if len(self._levels) > len(heads):
+            raise ValueError(
+                f"a tree of depth {len(self._levels)} needs as many heads; there are {len(heads)}"
+            )
+        self._native = native.tree(self._levels) if native and self._levels else None
 
     def propose(self, context: Context) -> TokenTree:
-        if not self._depth:
+        if not self._levels:
             return super().propose(context)
-        nodes = self._best(self._seen(context)).index_select(1, self._places)
-        return TokenTree(torch.cat([context.roots, nodes], dim=1)[..., None], self._shape)
+        grow = self.grow_in_torch if self._native is None else self._native.grow
+        tokens = grow(context.hidden, context.roots)
+        return TokenTree(tokens[..., None], self._shape)
 
-    def _seen(self, context: Context) -> Tensor:
-        """[S, D], as `DraftHeads.seen`."""
-        if self._told is None:
-            return context.hidden
-        return context.hidden + self._told.index_select(0, context.roots[:, 0])
-
-    def _best(self, seen: Tensor) -> Tensor:
-        """int64 [S, sum of widths]: the best tokens of each level's head."""
-        if self._native is not None:
-            return self._native.best(seen, self._widths)
-        widths = self._widths.tolist()
-        guesses = (self._heads.guesses(seen, level) for level in range(self._depth))
-        best = [torch.topk(one, width).indices for one, width in zip(guesses, widths, strict=True)]
-        return torch.cat(best, dim=1)
+    def grow_in_torch(self, hidden: Tensor, roots: Tensor) -> Tensor:
+        """int64 [S, N], the root first: of hidden [S, D] and roots [S, 1]."""
+        heads, found = self._heads, [roots]
+        seen = heads.begin(hidden, roots[:, 0])[:, None]
+        for index, level in enumerate(self._levels):
+            states = heads.states(seen, index)
+            best = torch.topk(heads.guesses(states, index), level.width).indices
+            tokens = best[:, level.parents, level.ranks]
+            found.append(tokens)
+            above = level.parents[level.grown]
+            seen = heads.onward(seen[:, above], states[:, above], tokens[:, level.grown])
+        return torch.cat(found, dim=1)

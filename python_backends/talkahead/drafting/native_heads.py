@@ -1,12 +1,12 @@
-"""The best tokens of draft heads in one C call (`native/heads.h`).
+"""The trees that draft heads grow, in one C call (`native/heads.h`).
 
-Shapes: S rows, K heads, D hidden size, V vocabulary.
+Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, byref, c_int64, c_void_p
+from ctypes import POINTER, Array, Structure, byref, c_int64, c_void_p
 
 import torch
 from torch import Tensor
@@ -14,72 +14,139 @@ from torch import Tensor
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.speculation.rank_paths import TreeLevel
+
+Linear = tuple[Tensor, Tensor]
+"""Weight and bias."""
 
 
 class _Heads(Structure):
     _fields_ = (
-        *((name, c_int64) for name in ("count", "hidden", "vocabulary")),
-        ("blocks", Matrix),
-        ("biases", c_void_p),
-        ("heads", POINTER(Matrix)),
+        *((name, c_int64) for name in ("count", "hidden", "inner", "vocabulary")),
+        *((name, POINTER(Matrix)) for name in ("inward", "outward")),
+        *((name, c_void_p) for name in ("inner_biases", "biases")),
+        ("linears", POINTER(Matrix)),
+        ("told", c_void_p),
+    )
+
+
+class _Growth(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("depth", "nodes", "most")),
+        *((name, c_void_p) for name in ("sizes", "widths", "grown", "parents", "ranks", "grows")),
     )
 
 
 class NativeHeads:
-    """Residual blocks with SiLU, each with a head of its own, on one hidden state.
+    """Residual blocks with SiLU, each with a linear layer onto the vocabulary.
 
     In float32 and bfloat16 states stay float32, and weights are what they are, rounded to bfloat16 in the
     latter; in int8 products are of whole numbers.
 
-    Raises NativeUnavailable where it cannot be compiled or D does not fill vectors.
+    Raises NativeUnavailable where it cannot be compiled or D or H do not fill vectors.
 
     Args:
-        blocks: [D, D] and biases [D] of each head.
-        heads: [V, D] of each.
+        inward: [H, D] and [H] of each head's block.
+        outward: [D, H] and [D].
+        linears: [V, D] of each head; one that is there several times is packed once.
+        told: [V, D], added to what a head goes on from where a token follows; None: each sees the hidden
+            state alone.
         precision: of products; what the CPU does not multiply is float32.
     """
 
     def __init__(
-        self, blocks: Sequence[tuple[Tensor, Tensor]], heads: Sequence[Tensor], precision: torch.dtype
+        self,
+        inward: Sequence[Linear],
+        outward: Sequence[Linear],
+        linears: Sequence[Tensor],
+        told: Tensor | None,
+        precision: torch.dtype,
     ) -> None:
-        vocabulary, hidden = heads[0].shape
-        refuse_uneven({"hidden_size": hidden})
-        self._library = library = decoder_library()
+        vocabulary, hidden = linears[0].shape
+        inner = len(inward[0][1])
+        refuse_uneven({"hidden_size": hidden, "block_size": inner})
+        self.library = library = decoder_library()
         library.talkahead_heads_bytes.argtypes = [POINTER(_Heads)]
         library.talkahead_heads_bytes.restype = c_int64
-        library.talkahead_guess.argtypes = [
-            *(POINTER(_Heads), c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p)
+        library.talkahead_heads_rows.restype = c_int64
+        library.talkahead_grow.argtypes = [
+            *(POINTER(_Heads), POINTER(_Growth), c_void_p, c_int64, c_void_p, c_void_p, c_void_p)
         ]
-        library.talkahead_guess.restype = None
+        library.talkahead_grow.restype = None
         is_bytes = precision is torch.int8 and can_multiply(precision)
-        own = torch.int8 if is_bytes else torch.float32
-        self._packer = packer = MatrixPacker(library, own, in_tiles=has_tiles())
-        wide = [plain(head) for head in heads]
-        rounded = [head.bfloat16().float() for head in wide] if precision is torch.bfloat16 else wide
-        self._matrices = (Matrix * len(heads))()
-        self._heads = _Heads(
-            count=len(heads),
-            hidden=hidden,
-            vocabulary=vocabulary,
-            blocks=packer.pack(torch.cat([weight for weight, _ in blocks])),
-            biases=packer.keep(torch.cat([bias for _, bias in blocks])),
-            heads=self._matrices,
+        self._precision = precision
+        self._packer = packer = MatrixPacker(
+            library, torch.int8 if is_bytes else torch.float32, in_tiles=has_tiles()
         )
-        for place, head in enumerate(rounded):
-            self._matrices[place] = packer.pack(head)
-        self._memory = Arena().take(library.talkahead_heads_bytes(byref(self._heads)))
+        self._matrices = [self._packed([weight for weight, _ in layers]) for layers in (inward, outward)]
+        self._matrices.append(self._packed(linears))
+        self.heads = _Heads(
+            count=len(linears),
+            hidden=hidden,
+            inner=inner,
+            vocabulary=vocabulary,
+            inward=self._matrices[0],
+            outward=self._matrices[1],
+            inner_biases=packer.keep(torch.cat([bias for _, bias in inward])),
+            biases=packer.keep(torch.cat([bias for _, bias in outward])),
+            linears=self._matrices[2],
+            told=None if told is None else packer.keep(told),
+        )
+        self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
 
-    def best(self, hidden: Tensor, widths: Tensor) -> Tensor:
-        """int64 [S, sum of widths] after hidden [S, D]: the int64 `widths` best tokens of the first heads."""
-        states = hidden.to(torch.float32).contiguous()
-        best = torch.empty((len(states), sum(widths.tolist())), dtype=torch.int64)
-        self._library.talkahead_guess(
-            byref(self._heads),
-            self._memory.data_ptr(),
+    def _packed(self, weights: Sequence[Tensor]) -> Array[Matrix]:
+        packed: dict[int, Matrix] = {}
+        matrices = (Matrix * len(weights))()
+        for place, weight in enumerate(weights):
+            if id(weight) not in packed:
+                wide = plain(weight)
+                rounded = wide.bfloat16().float() if self._precision is torch.bfloat16 else wide
+                packed[id(weight)] = self._packer.pack(rounded)
+            matrices[place] = packed[id(weight)]
+        return matrices
+
+    def tree(self, levels: Sequence[TreeLevel]) -> NativeTree:
+        """These heads, growing trees of one shape, which has a level at least."""
+        return NativeTree(self, levels)
+
+
+class NativeTree:
+    """Heads that grow trees of one shape. What they work in is shared: one call at a time.
+
+    Args:
+        levels: at most K.
+
+    Raises ValueError for a tree with more growing nodes at a depth than pass through the heads together.
+    """
+
+    def __init__(self, heads: NativeHeads, levels: Sequence[TreeLevel]) -> None:
+        most = max(1, *(len(level.grown) for level in levels))
+        if most > (rows := heads.library.talkahead_heads_rows()):
+            raise ValueError(f"{most} nodes have children at one depth of the tree, and at most {rows} may")
+        self._heads = heads
+        self._columns = {
+            "sizes": torch.tensor([len(level.parents) for level in levels]),
+            "widths": torch.tensor([level.width for level in levels]),
+            "grown": torch.tensor([len(level.grown) for level in levels]),
+            "parents": torch.cat([level.parents for level in levels]),
+            "ranks": torch.cat([level.ranks for level in levels]),
+            "grows": torch.cat([level.grown for level in levels]),
+        }
+        self._nodes = 1 + len(self._columns["parents"])
+        addresses = {name: column.data_ptr() for name, column in self._columns.items()}
+        self._growth = _Growth(depth=len(levels), nodes=self._nodes, most=most, **addresses)
+
+    def grow(self, hidden: Tensor, roots: Tensor) -> Tensor:
+        """int64 [S, N], the root first, of hidden [S, D] and roots int64 [S, 1]."""
+        states, drawn = hidden.to(torch.float32).contiguous(), roots.contiguous()
+        tokens = torch.empty((len(states), self._nodes), dtype=torch.int64)
+        self._heads.library.talkahead_grow(
+            byref(self._heads.heads),
+            byref(self._growth),
+            self._heads.memory.data_ptr(),
             len(states),
             states.data_ptr(),
-            len(widths),
-            widths.data_ptr(),
-            best.data_ptr(),
+            drawn.data_ptr(),
+            tokens.data_ptr(),
         )
-        return best
+        return tokens

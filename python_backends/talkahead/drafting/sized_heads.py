@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from talkahead.backbone.native_heads import NativeHeads
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.native_heads import NativeHeads
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rank_paths import RankTree
@@ -19,8 +19,7 @@ class SizedHeadsDrafter(NullDrafter):
     def __init__(
         self, heads: DraftHeads, trees: Iterable[RankTree], native: NativeHeads | None = None
     ) -> None:
-        told = heads.told()
-        drafters = ((len(tree.shape), HeadsDrafter(heads, tree, native, told)) for tree in trees)
+        drafters = ((len(tree.shape), HeadsDrafter(heads, tree, native)) for tree in trees)
         self._by_size = sorted(drafters, key=lambda one: one[0])
 
     def propose(self, context: Context) -> TokenTree:

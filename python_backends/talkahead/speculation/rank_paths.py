@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from talkahead.speculation.token_tree import ROOT_PARENT, TreeShape
 
@@ -51,6 +53,23 @@ class RankPaths:
         return 1.0 + sum(self.counts[path] for path in tree.paths) / self.total
 
 
+@dataclass(frozen=True, eq=False)
+class TreeLevel:
+    """The M nodes of one depth. Those of the depth above that have children are the growing ones.
+
+    Args:
+        width: the best tokens that are wanted after each growing node.
+        parents: int64 [M], the place of each node's parent among the growing ones.
+        ranks: int64 [M], of each node's token among the best after its parent, from 0.
+        grown: int64, the nodes of this depth that have children: the next growing ones.
+    """
+
+    width: int
+    parents: Tensor
+    ranks: Tensor
+    grown: Tensor
+
+
 @dataclass(frozen=True)
 class RankTree:
     """The nodes below the root, each as its rank path, parents before children."""
@@ -67,6 +86,32 @@ class RankTree:
                 raise ValueError(f"no tree: {list(path)} is there twice, precedes its parent or is below 0")
             known.add(path)
         return tree
+
+    @property
+    def by_depth(self) -> RankTree:
+        """The same tree, depth by depth; children of a node lie side by side."""
+        return RankTree(tuple(sorted(self.paths, key=lambda path: (len(path), path))))
+
+    @property
+    def levels(self) -> tuple[TreeLevel, ...]:
+        """The nodes below the root, by depth, of a tree that lies depth by depth."""
+        depths = range(1, 1 + max(map(len, self.paths), default=0))
+        rows = [[path for path in self.paths if len(path) == depth] for depth in depths]
+        parents = {path[:-1] for path in self.paths}
+        growing: list[RankPath] = [()]
+        levels = []
+        for row in rows:
+            grown = [place for place, path in enumerate(row) if path in parents]
+            levels.append(
+                TreeLevel(
+                    width=1 + max(path[-1] for path in row),
+                    parents=torch.tensor([growing.index(path[:-1]) for path in row]),
+                    ranks=torch.tensor([path[-1] for path in row]),
+                    grown=torch.tensor(grown, dtype=torch.int64),
+                )
+            )
+            growing = [row[place] for place in grown]
+        return tuple(levels)
 
     @property
     def shape(self) -> TreeShape:

@@ -45,7 +45,7 @@ def make_draft(name: str, talker: Path) -> Draft:
     network: DraftHeads | MtpModules | Llama
     if name == "heads":
         network = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
-        for weight in (network.blocks[1].get_parameter("weight"), network.projector.weight):
+        for weight in (network.outward[1].get_parameter("weight"), network.projector.weight):
             torch.nn.init.normal_(weight, std=0.1)
         return Draft(DraftKind.HEADS, network.to(torch.bfloat16), target_hash(talker))
     if name == "draft_lm":

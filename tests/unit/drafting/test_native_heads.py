@@ -1,22 +1,25 @@
-"""Heads in C name the tokens that tensors name, for any number of rows and in each precision."""
+"""Heads in C grow the trees that tensors grow, for any number of rows and in each precision."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from talkahead.backbone import native_heads
 from talkahead.backbone.native_decoder import can_multiply, has_tiles
-from talkahead.backbone.native_heads import NativeHeads
-from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting import native_heads
+from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.drafter_choice import DraftPool, heads_drafter
+from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.native_heads import NativeHeads
 from talkahead.native_library import NativeUnavailable
 from talkahead.speculation.rank_paths import RankTree
 from torch import Tensor
 
-WIDTH, VOCABULARY, HEADS = 192, 301, 3
-WIDTHS = torch.tensor([4, 17, 1])
+WIDTH, VOCABULARY, HEADS, BLOCK = 192, 301, 3, 128
+TREE = RankTree(
+    ((0,), (1,), (16,), (0, 0), (0, 2), (1, 1), *((16, rank) for rank in range(9)), (0, 0, 1), (16, 3, 0))
+)
 PRECISIONS = (torch.float32, torch.bfloat16, torch.int8)
-NEAR = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.int8: 5e-2}
+NEAR = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.int8: 6e-2}
 """By how much of the logits' spread a named token may lie below the one that should be there."""
 
 
@@ -30,57 +33,76 @@ def _compiles() -> bool:
 pytestmark = pytest.mark.skipif(not _compiles(), reason="nothing can be compiled here")
 
 
-@pytest.fixture
-def heads() -> DraftHeads:
+@pytest.fixture(params=[True, False], ids=["told", "blind"])
+def heads(request: pytest.FixtureRequest) -> DraftHeads:
     torch.manual_seed(2)
-    return DraftHeads(HEADS, WIDTH, VOCABULARY).requires_grad_(False)
+    sees_tokens: bool = request.param
+    heads = DraftHeads(HEADS, WIDTH, VOCABULARY, block_size=BLOCK, sees_tokens=sees_tokens)
+    return heads.requires_grad_(False)
 
 
 def native(heads: DraftHeads, precision: torch.dtype = torch.float32) -> NativeHeads:
-    return NativeHeads(heads.block_weights(), heads.head_weights(), precision)
+    blocks = weights_of(heads.inward), weights_of(heads.outward)
+    return NativeHeads(*blocks, heads.linear_weights(), heads.told(), precision)
 
 
-def shortfall(heads: DraftHeads, hidden: Tensor, best: Tensor) -> float:
-    """The most that a named token's logit lies below what its rank should have, in standard deviations."""
-    largest, first = 0.0, 0
-    for level, width in enumerate(WIDTHS.tolist()):
-        logits = heads.double().guesses(hidden.double(), level)
-        named = logits.gather(1, best[:, first : first + width])
-        largest = max(largest, float((logits.topk(width).values - named).abs().max() / logits.std()))
-        first += width
+def inputs(rows: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(rows, WIDTH), torch.randint(VOCABULARY, (rows, 1))
+
+
+def shortfall(heads: DraftHeads, hidden: Tensor, tokens: Tensor) -> float:
+    """The most that a node's logit, after the path that was grown, lies from what its rank should have, in
+    standard deviations."""
+    places, largest = {(): 0, **{path: node for node, path in enumerate(TREE.by_depth.paths, 1)}}, 0.0
+    exact = heads.double()
+    for path in TREE.paths:
+        above = [places[path[:depth]] for depth in range(len(path))]
+        told = torch.cat([tokens[:, above], tokens[:, :1].expand(-1, HEADS - len(path))], dim=1)
+        logits = exact(hidden.double(), told)[:, len(path) - 1]
+        wanted = logits.topk(path[-1] + 1).values[:, -1:]
+        named = logits.gather(1, tokens[:, places[path], None])
+        largest = max(largest, float((wanted - named).abs().max() / logits.std()))
     heads.float()
     return largest
 
 
 @pytest.mark.parametrize("in_tiles", [True, False], ids=["tiles", "panels"])
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
-def test_best_tokens(
+def test_grown_trees(
     heads: DraftHeads, precision: torch.dtype, in_tiles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if in_tiles and not has_tiles():
         pytest.skip("this CPU has no tiles (AMX)")
     monkeypatch.setattr(native_heads, "has_tiles", lambda: in_tiles)
-    own = native(heads, precision)
+    own = native(heads, precision).tree(TREE.by_depth.levels)
     for rows in (1, 7, 101):
-        hidden = torch.randn(rows, WIDTH)
-        best = own.best(hidden, WIDTHS)
-        assert shortfall(heads, hidden, best) < NEAR[precision]
-        assert all(len(set(row[4:21])) == 17 for row in best.tolist())
-        assert torch.equal(own.best(hidden[-1:], WIDTHS), best[-1:])
-    assert shortfall(heads, hidden, best.roll(1, dims=1)) > NEAR[precision]  # which the test must catch
+        hidden, roots = inputs(rows)
+        tokens = own.grow(hidden, roots)
+        assert torch.equal(tokens[:, :1], roots)
+        assert shortfall(heads, hidden, tokens) < NEAR[precision]
+        assert torch.equal(own.grow(hidden[-1:], roots[-1:]), tokens[-1:])
+    # What the test must catch.
+    assert shortfall(heads, hidden, torch.cat([roots, tokens[:, 1:].roll(1, dims=1)], 1)) > NEAR[precision]
 
 
 def test_of_equals_the_first_comes_first(heads: DraftHeads) -> None:
-    for weight in heads.head_weights():
+    for weight in heads.linear_weights():
         weight.zero_()
-    best = native(heads).best(torch.randn(2, WIDTH), WIDTHS)
-    assert best[0].tolist() == [*range(4), *range(17), 0]
+    tree = RankTree(((0,), (2,), (2, 0), (2, 1)))
+    tokens = native(heads).tree(tree.levels).grow(*inputs(2))
+    assert tokens[:, 1:].tolist() == [[0, 2, 0, 1]] * 2
+
+
+def test_a_tree_that_grows_too_wide_is_refused(heads: DraftHeads) -> None:
+    wide = RankTree((*((rank,) for rank in range(200)), *((rank, 0) for rank in range(200))))
+    with pytest.raises(ValueError, match="200 nodes have children"):
+        native(heads).tree(wide.levels)
 
 
 def test_a_drafter_proposes_the_same_in_c_and_with_tensors(heads: DraftHeads) -> None:
-    drafter = heads_drafter(heads, RankTree(((0,), (1,), (0, 0), (0, 2), (0, 0, 1))), DraftPool(4, 32))
+    mixed = RankTree(((0,), (1,), (1, 3), (0, 0), (0, 2), (0, 0, 1)))  # not depth by depth as it stands
+    drafter = heads_drafter(heads, mixed, DraftPool(4, 32))
+    assert isinstance(drafter, HeadsDrafter)
     assert drafter._native is not None
-    hidden = torch.randn(4, WIDTH)
-    found = drafter._best(hidden)
-    drafter._native = None
-    assert torch.equal(found, drafter._best(hidden))
+    hidden, roots = inputs(4)
+    assert torch.equal(drafter._native.grow(hidden, roots), drafter.grow_in_torch(hidden, roots))

@@ -82,7 +82,8 @@ def make_heads(llama: Llama) -> DraftHeads:
     """Three that know something of the root."""
     torch.manual_seed(9)
     heads = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
-    torch.nn.init.normal_(heads.projector.weight, std=0.1)
+    for layer in (heads.projector, *heads.outward):
+        torch.nn.init.normal_(layer.get_parameter("weight"), std=0.1)
     return heads.requires_grad_(False)
 
 

@@ -61,7 +61,8 @@ def spoken(talker: Llama, prompts: list[torch.Tensor]) -> list[Utterance]:
 def heads(talker: Llama) -> DraftHeads:
     torch.manual_seed(2)
     heads = DraftHeads.beginning_as(talker.lm_head.weight, 3, talker.model.embed_tokens.weight)
-    torch.nn.init.normal_(heads.projector.weight, std=0.1)
+    for layer in (heads.projector, *heads.outward):
+        torch.nn.init.normal_(layer.get_parameter("weight"), std=0.1)
     return heads.requires_grad_(False)
 
 
@@ -93,10 +94,9 @@ def test_walked_steps_are_decoded_steps(
 
 def test_heads_are_asked_for_the_tokens_behind_the_one_drawn() -> None:
     one = Utterance(torch.zeros(1, 2), seed=0, tokens=[5, 6, 7, 8], hidden=list(torch.eye(3)))
-    hidden, roots, wanted = positions([one], num_heads=2)
+    hidden, said = positions([one], num_heads=2)
     assert hidden.tolist() == torch.eye(3).tolist()
-    assert roots.tolist() == [5, 6, 7]
-    assert wanted.tolist() == [[6, 7], [7, 8], [8, -100]]
+    assert said.tolist() == [[5, 6, 7], [6, 7, 8], [7, 8, -100]]
 
 
 def test_a_draft_is_followed_as_far_as_it_agrees() -> None:

@@ -72,16 +72,17 @@ def test_lessons_are_what_the_talker_sees_of_each_utterance_alone(
 def test_heads_are_asked_for_what_follows(talker: FrozenTalker, lesson: Lesson) -> None:
     """The loss of head i is that of token t + i at state t, computed one by one."""
     heads = DraftHeads.beginning_as(talker.llama.lm_head.weight, 2, talker.llama.model.embed_tokens.weight)
-    for weight in (heads.blocks[1].get_parameter("weight"), heads.projector.weight):
+    for weight in (heads.outward[1].get_parameter("weight"), heads.projector.weight):
         torch.nn.init.normal_(weight)
     heads.requires_grad_(False)
     parts = Teaching(talker.llama).losses(heads, lesson)
     for ahead, part in enumerate(parts.tolist(), 1):
         nats = [
             -float(
-                heads(lesson.hidden[row], lesson.known[row])[place, ahead - 1].log_softmax(-1)[
-                    lesson.tokens[row, place + ahead]
-                ]
+                heads(
+                    lesson.hidden[row, place : place + 1],
+                    torch.nn.functional.pad(lesson.known[row], (0, 2))[None, place : place + 2],
+                )[0, ahead - 1].log_softmax(-1)[lesson.tokens[row, place + ahead]]
             )
             for row in range(3)
             for place in range(13 - ahead)

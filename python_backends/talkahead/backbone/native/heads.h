@@ -1,28 +1,41 @@
-/* Draft heads: residual blocks on a hidden state, each with a head of its own, and the best tokens of each. */
+/* Draft heads: residual blocks on a hidden state, and the tree of their best tokens. */
 #pragma once
 
 #include "matrices.h"
 
 /* K heads. Products enter as floats. */
 struct heads {
-    int64_t count, hidden, vocabulary;
-    struct matrix blocks;       /* outputs K D, head by head */
-    const float *biases;        /* [K D] */
-    const struct matrix *heads; /* [K], of V outputs each */
+    int64_t count, hidden, inner, vocabulary;
+    const struct matrix *inward, *outward; /* [K] each, of H and of D outputs */
+    const float *inner_biases, *biases;    /* [K, H] and [K, D] */
+    const struct matrix *linears;          /* [K], of V outputs each */
+    const float *told;                     /* [V, D], added where a token follows; 0: heads see the same state */
+};
+
+/* What to draft below the root, depth by depth. Nodes that have children are growing. */
+struct growth {
+    int64_t depth, nodes, most;             /* nodes of the tree, root included; growing ones of a depth at most */
+    const int64_t *sizes, *widths, *grown;  /* [depth]: nodes, best tokens after each parent, nodes that grow on */
+    const int64_t *parents, *ranks, *grows; /* depth by depth: of each node its parent among the growing and its
+                                               rank; then which nodes of a depth grow */
 };
 
 struct heads_room {
-    float *blocks, *states, *logits; /* [CHUNK, K D], [CHUNK, D], [CHUNK, V] */
+    float *seen, *next, *inner, *states, *logits; /* [CHUNK, D] twice, [CHUNK, H], [CHUNK, D], [CHUNK, V] */
+    int64_t *best;                                /* [V] */
     struct stage stage;
 };
 
 static int64_t lay_out_heads(const struct heads *heads, char *base, struct heads_room *room) {
-    int64_t used = 0;
+    int64_t used = 0, widest = heads->inner > heads->hidden ? heads->inner : heads->hidden;
     room->stage.tile_rows = 0;
-    TAKE(room, blocks, CHUNK * heads->count * heads->hidden);
+    TAKE(room, seen, CHUNK * heads->hidden);
+    TAKE(room, next, CHUNK * heads->hidden);
+    TAKE(room, inner, CHUNK * heads->inner);
     TAKE(room, states, CHUNK * heads->hidden);
     TAKE(room, logits, CHUNK * heads->vocabulary);
-    TAKE(room, stage.narrowed, CHUNK * PARTS * heads->hidden / 2);
+    TAKE(room, best, heads->vocabulary);
+    TAKE(room, stage.narrowed, CHUNK * PARTS * widest / 2);
     TAKE(room, stage.row_scales, CHUNK);
     TAKE(room, stage.sums, CHUNK * PARTS * PANEL);
     return used;
@@ -32,6 +45,9 @@ int64_t talkahead_heads_bytes(const struct heads *heads) {
     struct heads_room room;
     return lay_out_heads(heads, 0, &room);
 }
+
+/* Nodes that may grow at one depth. */
+int64_t talkahead_heads_rows(void) { return CHUNK; }
 
 /* The `width` largest of logits [count], best first, of equals the first. */
 static void list_best(const float *logits, int64_t count, int64_t width, int64_t *best) {
@@ -55,30 +71,71 @@ static void list_best(const float *logits, int64_t count, int64_t width, int64_t
     }
 }
 
-static void add_block(const float *hidden, const float *block, const float *bias, int64_t count, float *states) {
-    for (int64_t i = 0; i < count; i += LANES) {
-        vec value = load(block + i) + load(bias + i);
-        store(states + i, load(hidden + i) + value / (1.0f + exponential(-value)));
+/* to = from, and what is told of a token. */
+static void tell(const struct heads *heads, const float *from, int64_t token, float *to) {
+    const float *told = heads->told + token * heads->hidden;
+    for (int64_t i = 0; i < heads->hidden; i += LANES)
+        store(to + i, heads->told ? load(from + i) + load(told + i) : load(from + i));
+}
+
+/* states [R, D] = seen + W silu(V seen): a head's block. */
+static void pass_block(const struct heads *heads, int64_t head, int64_t rows, struct heads_room *room) {
+    int64_t size = heads->hidden, inner = heads->inner;
+    product(heads->inward + head, rows, (const word *)room->seen, room->inner, WRITE, &room->stage);
+    for (int64_t row = 0; row < rows; row++) {
+        float *x = room->inner + row * inner;
+        for (int64_t i = 0; i < inner; i += LANES) {
+            vec value = load(x + i) + load(heads->inner_biases + head * inner + i);
+            store(x + i, value / (1.0f + exponential(-value)));
+        }
+        for (int64_t i = 0; i < size; i += LANES)
+            store(room->states + row * size + i,
+                  load(room->seen + row * size + i) + load(heads->biases + head * size + i));
+    }
+    product(heads->outward + head, rows, (const word *)room->inner, room->states, ADD, &room->stage);
+}
+
+/* The nodes of one depth of each of some trees, whose parents are seen: tokens [S, N] from `first` on, then what the
+ * growing ones among them see. */
+static void grow_level(const struct heads *heads, const struct growth *growth, int64_t level, int64_t growing,
+                       int64_t first, const int64_t *grows, int64_t count, int64_t *tokens, struct heads_room *room) {
+    int64_t size = heads->hidden, vocabulary = heads->vocabulary, width = growth->widths[level];
+    const int64_t *parents = growth->parents + first - 1, *ranks = growth->ranks + first - 1;
+    pass_block(heads, level, count * growing, room);
+    product(heads->linears + level, count * growing, (const word *)room->states, room->logits, WRITE, &room->stage);
+    for (int64_t row = 0; row < count; row++, tokens += growth->nodes) {
+        for (int64_t parent = 0; parent < growing; parent++) {
+            list_best(room->logits + (row * growing + parent) * vocabulary, vocabulary, width, room->best);
+            for (int64_t node = 0; node < growth->sizes[level]; node++)
+                if (parents[node] == parent) tokens[first + node] = room->best[ranks[node]];
+        }
+        for (int64_t i = 0; i < growth->grown[level]; i++) {
+            const float *from = heads->told ? room->states : room->seen;
+            tell(heads, from + (row * growing + parents[grows[i]]) * size, tokens[first + grows[i]],
+                 room->next + (row * growth->grown[level] + i) * size);
+        }
     }
 }
 
-/* best [R, sum of widths]: after hidden [R, D], the widths [levels] best tokens of as many heads. */
-void talkahead_guess(const struct heads *heads, char *memory, int64_t rows, const float *hidden, int64_t levels,
-                     const int64_t *widths, int64_t *best) {
+/* tokens [S, N], the root's first: the trees that grow from roots [S] and the hidden states [S, D] that drew them. */
+void talkahead_grow(const struct heads *heads, const struct growth *growth, char *memory, int64_t rows,
+                    const float *hidden, const int64_t *roots, int64_t *tokens) {
     struct heads_room room;
-    int64_t size = heads->hidden, vocabulary = heads->vocabulary, total = 0;
+    int64_t size = heads->hidden;
     lay_out_heads(heads, memory, &room);
-    for (int64_t level = 0; level < levels; level++) total += widths[level];
-    for (int64_t count; rows > 0; rows -= count, hidden += count * size, best += count * total) {
-        count = least(rows, CHUNK);
-        product(&heads->blocks, count, (const word *)hidden, room.blocks, WRITE, &room.stage);
-        for (int64_t level = 0, behind = 0; level < levels; behind += widths[level++]) {
-            for (int64_t row = 0; row < count; row++)
-                add_block(hidden + row * size, room.blocks + (row * heads->count + level) * size,
-                          heads->biases + level * size, size, room.states + row * size);
-            product(heads->heads + level, count, (const word *)room.states, room.logits, WRITE, &room.stage);
-            for (int64_t row = 0; row < count; row++)
-                list_best(room.logits + row * vocabulary, vocabulary, widths[level], best + row * total + behind);
+    for (int64_t count; rows > 0; rows -= count, hidden += count * size, roots += count,
+                 tokens += count * growth->nodes) {
+        const int64_t *grows = growth->grows;
+        count = least(rows, CHUNK / growth->most);
+        for (int64_t row = 0; row < count; row++) {
+            tokens[row * growth->nodes] = roots[row];
+            tell(heads, hidden + row * size, roots[row], room.seen + row * size);
+        }
+        for (int64_t level = 0, first = 1, growing = 1; level < growth->depth; level++) {
+            grow_level(heads, growth, level, growing, first, grows, count, tokens, &room);
+            float *seen = room.next;
+            room.next = room.seen, room.seen = seen;
+            first += growth->sizes[level], growing = growth->grown[level], grows += growing;
         }
     }
     if (room.stage.tile_rows) release_tiles();

@@ -8,6 +8,7 @@ at the thresholds that give the mean sizes asked for, or at those given: thresho
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.manifest import Manifest, sha256
+from talkahead.speculation.rank_paths import RankPaths
 from torch import Tensor
 from torch.nn import functional
 
@@ -60,27 +62,30 @@ def run(options: argparse.Namespace) -> None:
     if not heads:
         print("calibrate: no heads, so no trees")
         return
-    spoken = _own_speech(talker, options)
+    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    spoken = _own_speech(talker, sampling, options)
     for one in heads:
-        _calibrate_trees(one, folder, spoken, options)
+        paths = count_ranks(_heads_of(one, folder), spoken, sampling)
+        _calibrate_trees(one, paths, options.nodes)
 
 
-def _own_speech(talker: Llama, options: argparse.Namespace) -> list[Utterance]:
+def _own_speech(talker: Llama, sampling: RequestOptions, options: argparse.Namespace) -> list[Utterance]:
     encoder = options.repository / "encoder" / "1"
     if options.dataset is None:
         prompts = make_prompts(encoder, options.texts, options.count)
     else:
         prompts = read_prompts(encoder, Dataset(options.dataset, "calibration"), options.count, seed=1)
-    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
     return OwnSpeech(talker, prompts, sampling, options.seed).plain()
 
 
-def _calibrate_trees(
-    folder: Path, talker: Path, spoken: list[Utterance], options: argparse.Namespace
-) -> None:
+def _heads_of(folder: Path, talker: Path) -> DraftHeads:
     network = Draft.load(folder, talker).network
     assert isinstance(network, DraftHeads)
-    trees = CalibratedTrees.of(sha256(folder / WEIGHTS), count_ranks(network, spoken), options.nodes)
+    return network
+
+
+def _calibrate_trees(folder: Path, paths: RankPaths, sizes: Sequence[int]) -> None:
+    trees = CalibratedTrees.of(sha256(folder / WEIGHTS), paths, sizes)
     trees.save(folder)
     manifest = Manifest.read(folder)
     replace(manifest, files={**manifest.files, NAME: sha256(folder / NAME)}).write(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
@@ -24,7 +23,7 @@ from talkahead.speculation.rank_paths import RankPaths
 from torch import Tensor
 
 from training.own_speech import RecordingDrafter, Utterance, speak
-from training.trial_heads import CANDIDATES, positions, ranks
+from training.trial_heads import CANDIDATES, ranks
 
 _SLOTS = 16
 _MAX_FRAMES = 500
@@ -48,6 +47,10 @@ class OwnSpeech:
         self._positions = max(map(len, prompts)) + _MAX_FRAMES
 
     @property
+    def sampling(self) -> RequestOptions:
+        return self._sampling
+
+    @property
     def pool(self) -> DraftPool:
         return DraftPool(_SLOTS, self._positions)
 
@@ -66,10 +69,9 @@ class OwnSpeech:
         return speak(decoder, drafter, MatchVerifier(), self._prompts, self._sampling, self._seed)
 
 
-def count_ranks(heads: DraftHeads, utterances: Sequence[Utterance]) -> RankPaths:
-    """Which rank paths were followed by what was said."""
-    found = [ranks(heads, *positions([one], len(heads))).numpy() for one in utterances]
-    return RankPaths.count(np.concatenate(found), CANDIDATES)
+def count_ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> RankPaths:
+    """Which rank paths were followed by what was said, with `sampling`."""
+    return RankPaths.count(ranks(heads, utterances, sampling).numpy(), CANDIDATES)
 
 
 def committed_per_step(utterances: Sequence[Utterance]) -> float:
@@ -98,7 +100,8 @@ class Acceptance:
     def _drafter(self, network: DraftHeads | MtpModules | Llama) -> Drafter:
         pool, options = self._held_out.pool, DraftOptions(tells_probs=False)
         if isinstance(network, DraftHeads):
-            return heads_drafter(network, count_ranks(network, self._calibration).best_tree(_NODES), pool)
+            paths = count_ranks(network, self._calibration, self._held_out.sampling)
+            return heads_drafter(network, paths.best_tree(_NODES), pool)
         if isinstance(network, MtpModules):
             return mtp_drafter(network, self._talker.state_dict(), pool, options)
         return draft_lm_drafter(network, pool, options)

@@ -41,7 +41,7 @@ from training.dataset import Dataset
 from training.draft_shape import first_layers
 from training.own_speech import RecordingDrafter, Utterance, read_prompts, speak
 from training.schedule import Schedule
-from training.trial_heads import CANDIDATES, positions, ranks, train_heads
+from training.trial_heads import CANDIDATES, positions, ranks, sampling_settings, train_heads
 
 NAME = "draft_trial.json"
 NODES = (2, 4, 8, 16, 32, 64)
@@ -145,7 +145,7 @@ class Trial:
         watch.lap("trees")
         cuts = [cut for layers in self.options.cut_layers for cut in self._cut(layers, spoken)]
         watch.lap("cuts")
-        places = ranks(heads, *positions(spoken["held out"], self.options.heads))
+        places = ranks(heads, spoken["held out"], self.sampling)
         return DraftTrial(
             shape=asdict(self.config),
             bits_per_frame=self._bits(spoken["held out"]),
@@ -177,7 +177,7 @@ class Trial:
     def _bits(self, utterances: Sequence[Utterance]) -> float:
         """Mean -log2 of what was drawn, after temperature and top-p."""
         hidden, drawn = _drawn(utterances)
-        support = candidates(self._target_logits(hidden), self._settings(len(drawn)))
+        support = candidates(self._target_logits(hidden), sampling_settings(self.sampling, len(drawn)))
         weights = support.weights / support.weights.sum(1, keepdim=True)
         chosen = (weights * (support.tokens == drawn[:, None])).sum(1)
         # A first token was drawn without the end of speech, which may have been all of q's nucleus.
@@ -185,10 +185,6 @@ class Trial:
 
     def _target_logits(self, hidden: Tensor) -> Tensor:
         return functional.linear(hidden, self.state["lm_head.weight"])
-
-    def _settings(self, rows: int) -> SamplingSettings:
-        ones, whole = torch.ones(rows, dtype=torch.float64), torch.zeros(rows, dtype=torch.int64)
-        return SamplingSettings.of(self.sampling.temperature * ones, whole, self.sampling.top_p * ones)
 
     # Heads
 
@@ -219,7 +215,7 @@ class Trial:
             yield TreeTrial.of(tree, f"tolerance {TOLERANCE}", None, tokens, steps)
 
     def _ranks(self, heads: DraftHeads, utterance: Utterance) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = ranks(heads, *positions([utterance], self.options.heads)).numpy()
+        found: npt.NDArray[np.int64] = ranks(heads, [utterance], self.sampling).numpy()
         return found
 
     # Drafts of few layers
@@ -252,11 +248,11 @@ class Trial:
         count = len(utterance.hidden) - 1
         guesses = draft_logits(draft, [utterance])[0, 1 : count + 1]
         truth = self._target_logits(torch.stack(utterance.hidden)[1:])
-        settings = self._settings(count)
+        settings = sampling_settings(self.sampling, count)
         overlap = torch.minimum(_filtered(guesses, settings), _filtered(truth, settings)).sum(1)
         key = stream_keys(torch.tensor([utterance.seed]), torch.tensor([0]))
         places = torch.arange(1, count + 1)[None]
-        drawn = draw(guesses[None], self._settings(1), key, places)[0]
+        drawn = draw(guesses[None], sampling_settings(self.sampling, 1), key, places)[0]
         return overlap, drawn == torch.tensor(utterance.tokens[1 : count + 1])
 
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.likely_draws import NARROW, likely_draws
+from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
 from torch.nn import functional
 
@@ -56,15 +60,39 @@ def train_heads(heads: DraftHeads, hidden: Tensor, said: Tensor, steps: int, rat
 
 
 @torch.inference_mode()
-def ranks(heads: DraftHeads, hidden: Tensor, said: Tensor) -> Tensor:
-    """Place of each token that was said among its head's guesses, from 0, int64 [M, K]; V behind the end."""
+def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> Tensor:
+    """Place of each token that was said among what a drafter of these heads would try, from 0, int64 [M, K];
+    V of one that it would not try, and behind the end.
+
+    Args:
+        sampling: with which the utterances were spoken.
+    """
+    hidden, said = positions(utterances, len(heads))
+    streams, places = _draws(utterances)
     found = []
-    for states, tokens in zip(torch.split(hidden, _BATCH), torch.split(said, _BATCH), strict=True):
-        logits, wanted = heads(states, _told(tokens)), tokens[:, 1:]
-        own = logits.gather(2, wanted.clamp_min(0)[..., None])
-        places = (logits > own).sum(2)
-        found.append(torch.where(wanted == _IGNORE, logits.shape[2], places))
+    for rows in torch.split(torch.arange(len(hidden)), _BATCH):
+        logits, wanted = heads(hidden[rows], _told(said[rows])), said[rows, 1:]
+        ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
+        settings = sampling_settings(sampling, len(rows))
+        tried = likely_draws(logits, settings, streams[rows, None], ahead, NARROW)
+        is_said = tried == wanted[..., None]
+        found.append(torch.where(is_said.any(2), is_said.int().argmax(2), logits.shape[2]))
     return torch.cat(found)
+
+
+def sampling_settings(sampling: RequestOptions, rows: int) -> SamplingSettings:
+    """One request's, for each of so many rows."""
+    ones = torch.ones(rows, dtype=torch.float64)
+    top_k = torch.full((rows,), sampling.top_k)
+    return SamplingSettings.of(sampling.temperature * ones, top_k, sampling.top_p * ones)
+
+
+def _draws(utterances: Sequence[Utterance]) -> tuple[Tensor, Tensor]:
+    """Of each position the key of its draws and its place in its utterance, int64 [M] each."""
+    counts = torch.tensor([len(one.hidden) for one in utterances])
+    seeds = torch.tensor([one.seed for one in utterances])
+    streams = stream_keys(seeds, torch.zeros_like(seeds)).repeat_interleave(counts)
+    return streams, torch.cat([torch.arange(len(one.hidden)) for one in utterances])
 
 
 def _told(said: Tensor) -> Tensor:

@@ -35,11 +35,11 @@ _EVERY = 50
 class Pair(nn.Module):
     """Talker and heads that learn together; the text encoder stays as it is."""
 
-    def __init__(self, teacher: FrozenTalker, heads: DraftHeads, places: int) -> None:
+    def __init__(self, teacher: FrozenTalker, heads: DraftHeads, places: int, soft: float = 0.0) -> None:
         super().__init__()
         self.talker = teacher.llama.requires_grad_(True)
         self.heads = heads.requires_grad_(True)
-        self._teaching = Teaching(self.talker, places)
+        self._teaching = Teaching(self.talker, places, soft)
 
     def losses(self, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """Nats per token of the talker, [], and of each head, [K]."""
@@ -54,7 +54,7 @@ def train(options: argparse.Namespace) -> None:
     teacher = FrozenTalker(options.repository)
     drafted = Draft.load(teacher.folder / "drafts" / DraftKind.HEADS, teacher.folder).network
     assert isinstance(drafted, DraftHeads)
-    pair = Pair(teacher, drafted, options.places)
+    pair = Pair(teacher, drafted, options.places, options.soft)
     compile_layers(pair)
     optimizers = optimizers_of(pair, TABLES, options.decay)
     schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
@@ -67,7 +67,7 @@ def train(options: argparse.Namespace) -> None:
             for optimizer in optimizers:
                 schedule.apply(optimizer, step)
                 optimizer.zero_grad(set_to_none=True)
-            own, parts = pair.losses(teacher.lesson(batch))
+            own, parts = pair.losses(teacher.lesson(batch, tells_expected=options.soft > 0))
             torch.autograd.backward(own + weighted(parts))
             nn.utils.clip_grad_norm_(pair.parameters(), 1.0)
             for optimizer in optimizers:
@@ -111,6 +111,12 @@ def main() -> None:
     add("--steps", type=int, default=400)
     add("--tokens", type=int, default=6_000, help="padded positions in a step")
     add("--places", type=int, default=2_048, help="that heads learn from in a step")
+    add(
+        "--soft",
+        type=float,
+        default=0.5,
+        help="share of the talker's distribution in the heads' loss (%(default)g)",
+    )
     add("--warm-up", type=int, default=40, help="steps until the peak learning rate")
     add("--cooldown", type=float, default=0.6, help="share of the steps that bring it down again")
     add("--rate", type=float, default=1e-3, help="peak learning rate of both")

@@ -15,6 +15,7 @@ class AcceptAllVerifier:
 
     preserves = Preserves.NOTHING
     history_frames = 0
+    trials = 0
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if not tree.shape.is_chain:

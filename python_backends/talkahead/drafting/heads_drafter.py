@@ -1,4 +1,4 @@
-"""Drafts of heads on the target's last hidden state: a calibrated tree of their best tokens.
+"""Drafts of heads on the target's last hidden state: a calibrated tree of the tokens likeliest to be drawn.
 
 Shapes: S running rows, N nodes, D hidden size, V vocabulary; of one depth of the tree E nodes that have
 children and M of these.
@@ -12,14 +12,17 @@ from torch import Tensor
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.speculation.contracts import Context
+from talkahead.speculation.draws import trial_streams
+from talkahead.speculation.likely_draws import likely_draws
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.token_tree import TokenTree
 
 
 class HeadsDrafter(NullDrafter):
-    """Fills the tree with the best tokens after each of its nodes, the end of speech among them. Keeps
-    nothing between steps: all that it looks at is the root and the hidden state that drew it.
+    """Fills the tree with the tokens likeliest to be drawn after each of its nodes, the end of speech among
+    them (`likely_draws`). Keeps nothing between steps: it looks at the root, the hidden state that drew it,
+    and the noise of the draws to come.
 
     Args:
         tree: its depth is at most the number of heads.
@@ -41,16 +44,18 @@ class HeadsDrafter(NullDrafter):
         if not self._levels:
             return super().propose(context)
         grow = self.grow_in_torch if self._native is None else self._native.grow
-        tokens = grow(context.hidden, context.roots)
-        return TokenTree(tokens[..., None], self._shape)
+        return TokenTree(grow(context)[..., None], self._shape)
 
-    def grow_in_torch(self, hidden: Tensor, roots: Tensor) -> Tensor:
-        """int64 [S, N], the root first: of hidden [S, D] and roots [S, 1]."""
-        heads, found = self._heads, [roots]
-        seen = heads.begin(hidden, roots[:, 0])[:, None]
+    def grow_in_torch(self, context: Context) -> Tensor:
+        """int64 [S, N], the root first."""
+        heads, found = self._heads, [context.roots]
+        streams = trial_streams(context.keys, context.wish.trials)
+        seen = heads.begin(context.hidden, context.roots[:, 0])[:, None]
         for index, level in enumerate(self._levels):
             states = heads.states(seen, index)
-            best = torch.topk(heads.guesses(states, index), level.width).indices
+            places = (context.positions + index + 1)[:, None].expand(states.shape[:2])
+            guesses = heads.guesses(states, index)
+            best = likely_draws(guesses, context.settings, streams, places, level.width)
             tokens = best[:, level.parents, level.ranks]
             found.append(tokens)
             above = level.parents[level.grown]

@@ -6,7 +6,7 @@ Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import POINTER, Array, Structure, byref, c_int64, c_void_p
+from ctypes import POINTER, Array, Structure, byref, c_double, c_int64, c_void_p
 
 import torch
 from torch import Tensor
@@ -14,6 +14,11 @@ from torch import Tensor
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.speculation.context_addresses import ContextAddresses
+from talkahead.speculation.contracts import Context
+from talkahead.speculation.draws import Purpose
+from talkahead.speculation.likely_draws import CONFIDENCE, NARROW
+from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
 from talkahead.speculation.rank_paths import TreeLevel
 
 Linear = tuple[Tensor, Tensor]
@@ -34,6 +39,17 @@ class _Growth(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("depth", "nodes", "most")),
         *((name, c_void_p) for name in ("sizes", "widths", "grown", "parents", "ranks", "grows")),
+    )
+
+
+class _Draws(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("trials", "num_purposes", "token_purpose", "trial_purpose")),
+        ("narrow", c_int64),
+        ("confidence", c_double),
+        ("order", c_void_p),
+        ("settings", SettingsColumns),
+        *((name, c_void_p) for name in ("keys", "positions")),
     )
 
 
@@ -70,7 +86,8 @@ class NativeHeads:
         library.talkahead_heads_bytes.restype = c_int64
         library.talkahead_heads_rows.restype = c_int64
         library.talkahead_grow.argtypes = [
-            *(POINTER(_Heads), POINTER(_Growth), c_void_p, c_int64, c_void_p, c_void_p, c_void_p)
+            *(POINTER(_Heads), POINTER(_Growth), POINTER(_Draws)),
+            *(c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
         ]
         library.talkahead_grow.restype = None
         is_bytes = precision is torch.int8 and can_multiply(precision)
@@ -136,17 +153,36 @@ class NativeTree:
         addresses = {name: column.data_ptr() for name, column in self._columns.items()}
         self._growth = _Growth(depth=len(levels), nodes=self._nodes, most=most, **addresses)
 
-    def grow(self, hidden: Tensor, roots: Tensor) -> Tensor:
-        """int64 [S, N], the root first, of hidden [S, D] and roots int64 [S, 1]."""
-        states, drawn = hidden.to(torch.float32).contiguous(), roots.contiguous()
-        tokens = torch.empty((len(states), self._nodes), dtype=torch.int64)
+    def grow(self, context: Context) -> Tensor:
+        """int64 [S, N], the root first; it holds until the next call with this context."""
+        own = ContextAddresses.of(context)
+        draws, tokens = context.keep((self, "draws"), lambda: self._draws(context, own))
         self._heads.library.talkahead_grow(
             byref(self._heads.heads),
             byref(self._growth),
+            byref(draws),
             self._heads.memory.data_ptr(),
-            len(states),
-            states.data_ptr(),
-            drawn.data_ptr(),
+            len(tokens),
+            own.hidden,
+            own.roots,
             tokens.data_ptr(),
         )
         return tokens
+
+    def _draws(self, context: Context, own: ContextAddresses) -> tuple[_Draws, Tensor]:
+        """What guesses are made for, and room for the trees."""
+        sampler = native_sampler()
+        assert sampler is not None, "it compiles where decoders do"
+        draws = _Draws(
+            trials=context.wish.trials,
+            num_purposes=len(Purpose),
+            token_purpose=Purpose.TOKEN,
+            trial_purpose=Purpose.TRIAL,
+            narrow=NARROW,
+            confidence=CONFIDENCE,
+            order=sampler.order_address,
+            settings=own.settings,
+            keys=own.keys,
+            positions=own.positions,
+        )
+        return draws, torch.empty((len(context.positions), self._nodes), dtype=torch.int64)

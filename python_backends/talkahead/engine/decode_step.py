@@ -107,7 +107,7 @@ class DecodeStep:
         self._hidden = torch.zeros((slots, backbone.hidden_size), dtype=backbone.dtype, device=device)
         self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
-        self._contexts: dict[tuple[int, int, int | None, bool], Context] = {}
+        self._contexts: dict[tuple[int, int, int | None, bool, int], Context] = {}
         self._is_plain_memory = self._hidden.is_cpu and self._hidden.dtype is torch.float32
         """Native code reads and writes the state where it lies."""
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
@@ -225,7 +225,8 @@ class DecodeStep:
         """Views of the state, which stay valid because the state is only ever written in place."""
         rows, method = part.rows, part.method
         nodes = method.nodes_among(count)
-        key = (rows.start, rows.stop, nodes, method.tells_probs)
+        tells_probs, trials = method.tells_probs, method.verifier.trials
+        key = (rows.start, rows.stop, nodes, tells_probs, trials)
         context = self._contexts.get(key)
         if context is None:
             if len(self._contexts) == _CONTEXTS:
@@ -238,7 +239,7 @@ class DecodeStep:
                 frames=self._frames[rows],
                 keys=self._keys[rows],
                 settings=self._settings[rows],
-                wish=Wish(nodes, method.tells_probs),
+                wish=Wish(nodes, tells_probs, trials),
                 kept={} if self._is_plain_memory else None,
             )
             self._contexts[key] = context

@@ -15,6 +15,7 @@ class BiasedVerifier:
 
     preserves = Preserves.NOTHING
     history_frames = 0
+    trials = 0
 
     def __init__(self, bias: float) -> None:
         self._bias = bias

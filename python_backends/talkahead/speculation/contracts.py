@@ -35,10 +35,12 @@ class Wish:
     Args:
         nodes: of a row's tree at most, root included; None: as many as the drafter has by default.
         tells_probs: whether the verifier reads `draft_probs`.
+        trials: see `Verifier`.
     """
 
     nodes: int | None = None
     tells_probs: bool = True
+    trials: int = 1
 
     def length(self, most: int) -> int:
         """Tokens of a chain of at most `most`."""
@@ -155,5 +157,9 @@ class Verifier(Protocol):
     @property
     def history_frames(self) -> int:
         """Frames of `Context.frames` that it looks back at; 0 when the tokens alone decide."""
+
+    @property
+    def trials(self) -> int:
+        """The draws after each node that drafted tokens are compared with; 0: something else is."""
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted: ...

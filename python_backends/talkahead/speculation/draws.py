@@ -53,9 +53,10 @@ def draw_keys(stream: Tensor, positions: Tensor, purpose: Purpose) -> Tensor:
 
 
 def trial_streams(stream: Tensor, num_trials: int) -> Tensor:
-    """Keys of several independent streams of draws, int64 [B, T]; the first is `stream` [B] itself."""
-    trials = torch.arange(1, num_trials, device=stream.device)
-    return torch.cat([stream[:, None], draw_keys(stream[:, None], trials, Purpose.TRIAL)], dim=1)
+    """Keys of so many independent streams of draws, int64 [B, T]; the first is `stream` [B] itself."""
+    trials = torch.arange(1, max(1, num_trials), device=stream.device)
+    keys = torch.cat([stream[:, None], draw_keys(stream[:, None], trials, Purpose.TRIAL)], dim=1)
+    return keys[:, :num_trials]
 
 
 def uniforms(keys: Tensor, indices: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ class GroupsVerifier:
 
     preserves = Preserves.GROUPS
     history_frames = 0
+    trials = 0
 
     def __init__(self, groups: SimilarityGroups) -> None:
         self._groups = groups

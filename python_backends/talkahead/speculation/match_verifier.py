@@ -20,6 +20,7 @@ class MatchVerifier:
 
     preserves = Preserves.TOKENS
     history_frames = 0
+    trials = 1
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:

@@ -92,6 +92,11 @@ class NativeSampler:
         """Of `talkahead_draw_told`."""
         return ctypes.cast(self._library.talkahead_draw_told, c_void_p).value
 
+    @property
+    def order_address(self) -> int | None:
+        """Of `talkahead_order_draws`."""
+        return ctypes.cast(self._library.talkahead_order_draws, c_void_p).value
+
     def workspace(self, vocabulary: int) -> Tensor:
         """Room that draws of one row need."""
         return torch.empty(self._library.talkahead_draw_workspace(vocabulary))

@@ -15,6 +15,7 @@ class RatioVerifier:
 
     preserves = Preserves.DISTRIBUTION
     history_frames = 0
+    trials = 0
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         return walk(tree, scored, context)

@@ -22,20 +22,20 @@ class ToleranceVerifier:
     history_frames = 0
 
     def __init__(self, tolerance: int, eos: int) -> None:
-        self._tolerance = tolerance
+        self.trials = tolerance
         self._eos = eos
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
             return accept_root(tree, scored, context)
-        limits = {"trials": self._tolerance, "top_k": 0, "eos_top_k": 0, "eos": self._eos}
+        limits = {"trials": self.trials, "top_k": 0, "eos_top_k": 0, "eos": self._eos}
         accepted = native_walk.longest(tree, scored, context, **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""
         positions = context.positions[:, None] + tree.shape.depth_row.to(scored.logits.device) + 1
-        streams = trial_streams(context.keys, self._tolerance)
+        streams = trial_streams(context.keys, self.trials)
         draws = draw_several(scored.logits, context.settings, streams, positions)
         behind_parents = draws.tokens[:, tree.shape.parent_row.to(positions.device)]
         has_passed = (behind_parents == tree.tokens).any(dim=2)

@@ -21,6 +21,7 @@ class TopkVerifier:
 
     preserves = Preserves.NOTHING
     history_frames = 0
+    trials = 0
 
     def __init__(self, top_k: int, eos_top_k: int, eos: int) -> None:
         self._top_k = top_k

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from talkahead.backbone.native_decoder import can_multiply, has_tiles
@@ -11,7 +13,10 @@ from talkahead.drafting.drafter_choice import DraftPool, heads_drafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.native_library import NativeUnavailable
+from talkahead.speculation.contracts import Context, Wish
+from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.rank_paths import RankTree
+from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
 
 WIDTH, VOCABULARY, HEADS, BLOCK = 192, 301, 3, 128
@@ -46,8 +51,20 @@ def native(heads: DraftHeads, precision: torch.dtype = torch.float32) -> NativeH
     return NativeHeads(*blocks, heads.linear_weights(), heads.told(), precision)
 
 
-def inputs(rows: int) -> tuple[Tensor, Tensor]:
-    return torch.randn(rows, WIDTH), torch.randint(VOCABULARY, (rows, 1))
+def context_of(rows: int, *, trials: int = 0, temperature: float = 1.0) -> Context:
+    """Random hidden states and roots; without `trials`, the likeliest tokens are wanted."""
+    places, none = torch.arange(rows), torch.zeros(rows, dtype=torch.int64)
+    heat = torch.full((rows,), temperature, dtype=torch.float64)
+    return Context(
+        rows=slice(0, rows),
+        roots=torch.randint(VOCABULARY, (rows, 1)),
+        positions=3 * places,
+        hidden=torch.randn(rows, WIDTH),
+        frames=torch.zeros((rows, 0, 1), dtype=torch.int64),
+        keys=stream_keys(places, none),
+        settings=SamplingSettings.of(heat, none, torch.ones_like(heat)),
+        wish=Wish(trials=trials),
+    )
 
 
 def shortfall(heads: DraftHeads, hidden: Tensor, tokens: Tensor) -> float:
@@ -76,20 +93,21 @@ def test_grown_trees(
     monkeypatch.setattr(native_heads, "has_tiles", lambda: in_tiles)
     own = native(heads, precision).tree(TREE.by_depth.levels)
     for rows in (1, 7, 101):
-        hidden, roots = inputs(rows)
-        tokens = own.grow(hidden, roots)
-        assert torch.equal(tokens[:, :1], roots)
-        assert shortfall(heads, hidden, tokens) < NEAR[precision]
-        assert torch.equal(own.grow(hidden[-1:], roots[-1:]), tokens[-1:])
+        context = context_of(rows)
+        tokens = own.grow(context)
+        assert torch.equal(tokens[:, :1], context.roots)
+        assert shortfall(heads, context.hidden, tokens) < NEAR[precision]
+        assert torch.equal(own.grow(context.of(torch.tensor([rows - 1]))), tokens[-1:])
     # What the test must catch.
-    assert shortfall(heads, hidden, torch.cat([roots, tokens[:, 1:].roll(1, dims=1)], 1)) > NEAR[precision]
+    rolled = torch.cat([context.roots, tokens[:, 1:].roll(1, dims=1)], 1)
+    assert shortfall(heads, context.hidden, rolled) > NEAR[precision]
 
 
 def test_of_equals_the_first_comes_first(heads: DraftHeads) -> None:
     for weight in heads.linear_weights():
         weight.zero_()
     tree = RankTree(((0,), (2,), (2, 0), (2, 1)))
-    tokens = native(heads).tree(tree.levels).grow(*inputs(2))
+    tokens = native(heads).tree(tree.levels).grow(context_of(2))
     assert tokens[:, 1:].tolist() == [[0, 2, 0, 1]] * 2
 
 
@@ -99,10 +117,16 @@ def test_a_tree_that_grows_too_wide_is_refused(heads: DraftHeads) -> None:
         native(heads).tree(wide.levels)
 
 
-def test_a_drafter_proposes_the_same_in_c_and_with_tensors(heads: DraftHeads) -> None:
+@pytest.mark.parametrize(("trials", "temperature"), [(0, 0.7), (1, 0.7), (3, 0.7), (1, 0.0)])
+def test_a_drafter_proposes_the_same_in_c_and_with_tensors(
+    heads: DraftHeads, trials: int, temperature: float
+) -> None:
     mixed = RankTree(((0,), (1,), (1, 3), (0, 0), (0, 2), (0, 0, 1)))  # not depth by depth as it stands
     drafter = heads_drafter(heads, mixed, DraftPool(4, 32))
     assert isinstance(drafter, HeadsDrafter)
     assert drafter._native is not None
-    hidden, roots = inputs(4)
-    assert torch.equal(drafter._native.grow(hidden, roots), drafter.grow_in_torch(hidden, roots))
+    context = context_of(130, trials=trials, temperature=temperature)
+    tokens = drafter._native.grow(context)
+    assert torch.equal(tokens, drafter.grow_in_torch(context))
+    likeliest = drafter.grow_in_torch(replace(context, wish=Wish(trials=0)))
+    assert torch.equal(tokens, likeliest) == (trials == 0 or temperature == 0.0)

@@ -83,7 +83,7 @@ def test_walked_steps_are_decoded_steps(
     verifier: Verifier,
 ) -> None:
     """Of `match`, and of a tolerance of 1, which is `match`: the same tokens, in as many steps."""
-    found = [ranks(heads, *positions([one], 3)).numpy() for one in spoken]
+    found = [ranks(heads, [one], SAMPLING).numpy() for one in spoken]
     tree = RankPaths.count(np.concatenate(found), width=10).best_tree(8)
     decoded = speak(_decoder(talker, 8), HeadsDrafter(heads, tree), verifier, prompts, SAMPLING, seed=5)
     assert [one.tokens for one in decoded] == [one.tokens for one in spoken]

@@ -46,6 +46,11 @@ static double uniform(uint64_t key, int64_t index) {
     return ((double)bits + 0.5) * 0x1p-53;
 }
 
+/* Key of a draw of a segment's; as draws.py has it. */
+static uint64_t draw_key(uint64_t stream, int64_t position, int64_t purpose, int64_t num_purposes) {
+    return mix(stream + (uint64_t)(position * num_purposes + purpose + 1) * GOLDEN);
+}
+
 /* Exponential waiting time of a token under a key. */
 static double waiting_time(uint64_t key, int64_t token) { return -log(uniform(key, token)); }
 
@@ -292,10 +297,9 @@ void talkahead_draw(int64_t streams, int64_t nodes, int64_t trials, int64_t voca
     for (int64_t entry = 0; entry < streams * nodes; entry++) {
         const float *row = logits + entry * vocabulary;
         int64_t stream = entry / nodes;
-        uint64_t count = (uint64_t)(positions[entry] * num_purposes + purpose + 1);
         struct support support = supported(row, vocabulary, settings, stream, room);
         for (int64_t trial = 0; trial < trials; trial++) {
-            uint64_t key = mix(keys[stream * trials + trial] + count * GOLDEN);
+            uint64_t key = draw_key(keys[stream * trials + trial], positions[entry], purpose, num_purposes);
             tokens[entry * trials + trial] = first_of(&support, key);
         }
         if (log_norms) log_norms[entry] = log_norm(row, vocabulary, settings->sharpness[stream], &support);
@@ -307,7 +311,7 @@ void talkahead_draw_told(int64_t vocabulary, const float *logits, const struct s
                          int64_t position, int64_t purpose, int64_t num_purposes, float *memory, int64_t *token,
                          float *probabilities) {
     struct support support = supported(logits, vocabulary, settings, 0, room_in(memory, vocabulary));
-    uint64_t key = mix(stream_key + (uint64_t)(position * num_purposes + purpose + 1) * GOLDEN);
+    uint64_t key = draw_key(stream_key, position, purpose, num_purposes);
     *token = first_of(&support, key);
     spread(&support, vocabulary, probabilities);
 }
@@ -319,6 +323,35 @@ void talkahead_probabilities(int64_t streams, int64_t nodes, int64_t vocabulary,
     for (int64_t entry = 0; entry < streams * nodes; entry++) {
         struct support support = supported(logits + entry * vocabulary, vocabulary, settings, entry / nodes, room);
         spread(&support, vocabulary, probabilities + entry * vocabulary);
+    }
+}
+
+/* The draws of a segment that guesses are made for. */
+struct draws {
+    int64_t trials; /* T; the first one's key is the segment's */
+    int64_t num_purposes, token_purpose, trial_purpose;
+};
+
+/* Orders some tokens of logits [V] by how likely one of the draws at a position brings them; of equals the first
+ * stays first. As likely_draws.py has it.
+ */
+void talkahead_order_draws(const struct draws *draws, uint64_t stream, int64_t position, double sharpness,
+                           const float *logits, int64_t count, int64_t *tokens) {
+    double scores[count];
+    for (int64_t place = 0; place < count; place++) scores[place] = -INFINITY;
+    for (int64_t trial = 0; trial < draws->trials; trial++) {
+        uint64_t key = trial ? draw_key(stream, trial, draws->trial_purpose, draws->num_purposes) : stream;
+        key = draw_key(key, position, draws->token_purpose, draws->num_purposes);
+        for (int64_t place = 0; place < count; place++) {
+            double hurry = -log(waiting_time(key, tokens[place]));
+            if (hurry > scores[place]) scores[place] = hurry;
+        }
+    }
+    for (int64_t place = 0; place < count; place++) {
+        int64_t token = tokens[place], at = place;
+        double score = scores[place] + logits[token] * sharpness;
+        for (; at > 0 && score > scores[at - 1]; at--) scores[at] = scores[at - 1], tokens[at] = tokens[at - 1];
+        scores[at] = score, tokens[at] = token;
     }
 }
 
@@ -357,10 +390,9 @@ static const float *logits_of(const struct step *step, int64_t stream, int64_t n
 
 /* Key of a draw for the token behind a node of this depth. */
 static uint64_t key_behind(const struct step *step, int64_t stream, int64_t trial, int64_t depth, int64_t purpose) {
-    int64_t position = step->positions[stream] + depth + 1;
     uint64_t key = step->keys[stream];
-    if (trial) key = mix(key + (uint64_t)(trial * step->num_purposes + step->trial_purpose + 1) * GOLDEN);
-    return mix(key + (uint64_t)(position * step->num_purposes + purpose + 1) * GOLDEN);
+    if (trial) key = draw_key(key, trial, step->trial_purpose, step->num_purposes);
+    return draw_key(key, step->positions[stream] + depth + 1, purpose, step->num_purposes);
 }
 
 /* The first child of a node behind `before`, or -1. */

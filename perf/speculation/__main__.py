@@ -50,7 +50,7 @@ _MUST_AGREE = ("temperature", "top_p", "precision", "seed", "scale")
 _SHARES = Path("perf/results/speculation_shares.json")
 _PROFILED, _PROFILED_EACH, _REPEATS = 32, 4, 3
 """Sentences, for each stream at most, and how often."""
-_QUICK = Scale(24, 12, 6, (1, 4, 16), seeds=(1, 2), sweep_seeds=(1,), tree_seeds=(1,))
+_QUICK = Scale(24, 12, 16, (1, 4, 16), seeds=(1, 2), sweep_seeds=(1,), tree_seeds=(1,))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -173,6 +173,10 @@ def _scale(options: argparse.Namespace) -> Scale:
         "streams": tuple(options.streams) if options.streams else None,
     }
     scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
+    if scale.timed_sentences < max(scale.streams):
+        raise SystemExit(
+            f"--utterances {scale.timed_sentences}: {max(scale.streams)} at least, to fill the streams"
+        )
     # A row is compared with plain decoding of the same sentences: there must be as many of those.
     return replace(scale, sweep_sentences=min(scale.sweep_sentences, scale.sentences))
 

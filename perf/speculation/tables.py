@@ -9,12 +9,14 @@ from talkahead.speculation.contracts import Preserves
 
 from perf import report
 from perf.speculation.bench import Row
+from perf.speculation.methods import Talker
 from perf.speculation.plan import NODES_TOLERANCE, Part
 from perf.speculation.seeds import TABLES, SeedRow, SeedTable, nearest
 
 _NONE = "-"
 _FLOORS: tuple[tuple[str, float, float], ...] = (
     (f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
+    (f"heads + tolerance {NODES_TOLERANCE} on the {Talker.TUNED} base", 2.0, 3.2),
     ("draft_lm + groups", 1.4, 1.7),
     ("mtp + topk", 1.5, 2.0),
     ("best that keeps tokens or distribution", 1.5, 2.2),
@@ -153,7 +155,9 @@ def _floor(rows: Sequence[Row], what: str, floor: float, goal: float) -> dict[st
 
 
 def _fits(row: Row, what: str) -> bool:
-    if row.talker != "shipped" or row.part in (Part.NODES, Part.LENGTH, Part.MEL) or row.drafter == "none":
+    what, _, base = what.partition(f" on the {Talker.TUNED}")
+    is_wanted = row.talker == (Talker.TUNED if base else Talker.SHIPPED) and row.drafter != "none"
+    if not is_wanted or row.part in (Part.NODES, Part.LENGTH, Part.MEL):
         return False
     if what.startswith("best"):
         return row.preserves in (Preserves.TOKENS, Preserves.DISTRIBUTION)

@@ -74,6 +74,7 @@ ROWS = [
         _row(Part.HEADS, "heads", "tolerance", streams, options={"tolerance": 3}, speedup=1.5 + streams)
         for streams in (1, 4)
     ),
+    _row(Part.TUNED, "heads", "tolerance", options={"tolerance": 3}, talker="tuned", speedup=7.5),
     _row(Part.MTP, "mtp", "match", speedup=2.2, preserves="same tokens"),
     _row(Part.ABLATION, "mtp", "everything", quality=None),
     *(
@@ -109,6 +110,7 @@ def test_floors_name_the_fastest_row_that_counts() -> None:
     assert (
         "| heads + tolerance 3 | 2.0 | 3.2 | 2.50 (heads + tolerance) | 5.50 (heads + tolerance) |" in floors
     )
+    assert any("on the tuned base" in line and "7.50 (" in line for line in floors)
     assert any(line.startswith("| best") and "2.20 (mtp + match)" in line for line in floors)
     # Lengths are a sweep of one setting: 9x there is no claim.
     assert any(line.startswith("| draft_lm + groups") and "2.00 (" in line for line in floors)

@@ -54,7 +54,7 @@ def cells(row: Row) -> dict[str, str]:
     heard = row.quality
     return {
         "streams": str(row.streams),
-        "drafter": row.draft,
+        "drafter": _drafter(row),
         "verifier": row.verifier,
         "options": _options(row),
         "preserves": row.preserves,
@@ -143,6 +143,11 @@ def _talker(settings: Mapping[str, Any]) -> dict[str, str]:
         "precision": settings["precision"],
         "teacher's word errors": f"{settings['teacher_word_errors']:.2f} %",
     }
+
+
+def _drafter(row: Row) -> str:
+    """And whose speech it drafts, if not the shipped talker's."""
+    return row.draft if row.talker == Talker.SHIPPED else f"{row.draft} ({row.talker})"
 
 
 def _floor(rows: Sequence[Row], what: str, floor: float, goal: float) -> dict[str, str]:

@@ -67,13 +67,16 @@ class WindowPlan:
     def cut(self, start: int, chunk: int, frames: int, ended: bool) -> Cut | None:
         """The next window of an utterance of which `frames` exist, or None when it must wait.
 
+        The windows are the same whenever the end becomes known: with the last frame, as a draft tells it, or
+        after it. Their audio is then the same to the last bit.
+
         Args:
             start: frames already spoken by earlier windows.
             chunk: index of the window in its stream.
             ended: no more frames will come.
         """
         first = max(start - self.context, 0)
-        if frames >= self.frames_needed(start, chunk) + ended:
+        if frames >= self.frames_needed(start, chunk):
             stop = start + self.size(chunk)
             return Cut(first, start, stop, stop + self.lookahead, is_last=False)
         if ended and frames > start:

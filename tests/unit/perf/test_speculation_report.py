@@ -110,6 +110,7 @@ def test_floors_name_the_fastest_row_that_counts() -> None:
     assert (
         "| heads + tolerance 3 | 2.0 | 3.2 | 2.50 (heads + tolerance) | 5.50 (heads + tolerance) |" in floors
     )
+    assert tables.cells(_row(Part.TUNED, "heads", "tolerance", talker="tuned"))["drafter"] == "heads (tuned)"
     assert any("on the tuned base" in line and "7.50 (" in line for line in floors)
     assert any(line.startswith("| best") and "2.20 (mtp + match)" in line for line in floors)
     # Lengths are a sweep of one setting: 9x there is no claim.

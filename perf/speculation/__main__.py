@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"left out, as something is missing: {', '.join(absent)}", file=sys.stderr)
     if options.profile:
         return _profile(options, found, environment)
-    scale = _scale(options)
+    scale = _scale(parser, options)
     hall = _hall(options, found)
     kept = Kept(options.work / "parts", options.fresh)
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
@@ -164,7 +164,7 @@ def interleaved(seed: int, found: Installation) -> tuple[Sentence, ...]:
     return tuple(chain.from_iterable(zip(*categories, strict=True)))
 
 
-def _scale(options: argparse.Namespace) -> Scale:
+def _scale(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Scale:
     scale = _QUICK if options.quick else _WHOLE
     given = {
         "sentences": options.sentences,
@@ -174,9 +174,8 @@ def _scale(options: argparse.Namespace) -> Scale:
     }
     scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
     if scale.timed_sentences < max(scale.streams):
-        raise SystemExit(
-            f"--utterances {scale.timed_sentences}: {max(scale.streams)} at least, to fill the streams"
-        )
+        least = max(scale.streams)
+        parser.error(f"utterances: {scale.timed_sentences}, allowed: {least} and more, to fill the streams")
     # A row is compared with plain decoding of the same sentences: there must be as many of those.
     return replace(scale, sweep_sentences=min(scale.sweep_sentences, scale.sentences))
 

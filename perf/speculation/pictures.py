@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perf.speculation.bench import Row
+from perf.speculation.methods import Talker
 from perf.speculation.plan import HEADS, Part
 
 _DPI = 120
@@ -20,7 +21,7 @@ _DPI = 120
 
 def draw_all(rows: Sequence[Row], out: Path) -> list[Path]:
     """One PNG for each picture that has rows, beside the report `out`."""
-    shipped = [row for row in rows if row.talker == "shipped"]
+    shipped = [row for row in rows if row.talker == Talker.SHIPPED]
     made = []
     for name, draw in _PICTURES.items():
         figure = draw(shipped)

@@ -9,17 +9,17 @@ from talkahead.speculation.contracts import Preserves
 
 from perf import report
 from perf.speculation.bench import Row
-from perf.speculation.methods import Talker
+from perf.speculation.methods import NO_DRAFT, Talker
 from perf.speculation.plan import NODES_TOLERANCE, Part
 from perf.speculation.seeds import TABLES, SeedRow, SeedTable, nearest
 
 _NONE = "-"
-_FLOORS: tuple[tuple[str, float, float], ...] = (
-    (f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
-    (f"heads + tolerance {NODES_TOLERANCE} on the {Talker.TUNED} base", 2.0, 3.2),
-    ("draft_lm + groups", 1.4, 1.7),
-    ("mtp + topk", 1.5, 2.0),
-    ("best that keeps tokens or distribution", 1.5, 2.2),
+_FLOORS: tuple[tuple[Talker, str, float, float], ...] = (
+    (Talker.SHIPPED, f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
+    (Talker.TUNED, f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
+    (Talker.SHIPPED, "draft_lm + groups", 1.4, 1.7),
+    (Talker.SHIPPED, "mtp + topk", 1.5, 2.0),
+    (Talker.SHIPPED, "best that keeps tokens or distribution", 1.5, 2.2),
 )
 """Floor and goal of DESIGN, section 5, in the same words as `_fits`."""
 
@@ -110,9 +110,9 @@ def _beside_plain(own: float, plain: float) -> str:
 def _remarks(row: Row) -> str:
     remarks = [row.note] if row.note else []
     heard = row.quality
-    if heard and heard.same_tokens == heard.sentences and row.drafter != "none":
+    if heard and heard.same_tokens == heard.sentences and row.drafter != NO_DRAFT:
         remarks.append("all tokens are plain's, so its audio was not heard again")
-    elif heard and row.preserves == Preserves.TOKENS and row.talker == "shipped" and row.drafter != "none":
+    elif heard and row.preserves == Preserves.TOKENS and row.drafter != NO_DRAFT:
         remarks.append(f"TOKENS DIFFER in {heard.sentences - heard.same_tokens} sentences")
     if heard and heard.swapped is not None:
         remarks.append(f"{100 * heard.swapped:.1f} % of tokens swapped")
@@ -150,19 +150,19 @@ def _drafter(row: Row) -> str:
     return row.draft if row.talker == Talker.SHIPPED else f"{row.draft} ({row.talker})"
 
 
-def _floor(rows: Sequence[Row], what: str, floor: float, goal: float) -> dict[str, str]:
-    found = {"what": what, "floor": f"{floor:.1f}", "goal": f"{goal:.1f}"}
+def _floor(rows: Sequence[Row], talker: Talker, what: str, floor: float, goal: float) -> dict[str, str]:
+    base = "" if talker is Talker.SHIPPED else f" on the {talker} base"
+    found = {"what": f"{what}{base}", "floor": f"{floor:.1f}", "goal": f"{goal:.1f}"}
+    known = [row for row in rows if row.talker == talker and row.speedup and _fits(row, what)]
     for streams in sorted({row.streams for row in rows}):
-        fitting = [row for row in rows if row.streams == streams and row.speedup and _fits(row, what)]
+        fitting = [row for row in known if row.streams == streams]
         best = max(fitting, key=lambda row: row.speedup or 0.0, default=None)
         found[f"{streams} streams"] = f"{best.speedup:.2f} ({best.title})" if best else _NONE
     return found
 
 
 def _fits(row: Row, what: str) -> bool:
-    what, _, base = what.partition(f" on the {Talker.TUNED}")
-    is_wanted = row.talker == (Talker.TUNED if base else Talker.SHIPPED) and row.drafter != "none"
-    if not is_wanted or row.part in (Part.NODES, Part.LENGTH, Part.MEL):
+    if row.part in (Part.NODES, Part.LENGTH, Part.MEL) or row.drafter == NO_DRAFT:
         return False
     if what.startswith("best"):
         return row.preserves in (Preserves.TOKENS, Preserves.DISTRIBUTION)

@@ -12,11 +12,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As decoder.c has it. */
+/* As model.h has it, field by field: decoder.c reads all of it. */
 struct bursts {
     int64_t count;
     const int64_t *slots, *pasts, *sizes;
     const int32_t *parents;
+    const int64_t *trees;
 };
 
 /* As sampler.c has it, [S] each. */
@@ -123,7 +124,7 @@ static int feed_once(const struct drafter *drafter, const struct decoder *decode
                      const struct rows *rows, const int64_t *ends) {
     int64_t slots[rows->count], pasts[rows->count], sizes[rows->count], lines[rows->count], fed = 0;
     int64_t hidden = drafter->hidden, vocabulary = drafter->vocabulary;
-    struct bursts bursts = {0, slots, pasts, sizes, 0};
+    struct bursts bursts = {.slots = slots, .pasts = pasts, .sizes = sizes}; /* chains: no parents */
     int needs_states = drafter->modules && depth + 1 < drafter->length, is_behind = 0;
     for (int64_t s = 0; s < rows->count; s++) {
         int64_t slot = rows->first + s, length = decoder->lengths[slot], left = ends[s] - length;

@@ -19,7 +19,7 @@ TORCH := torch==2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test check train samples clean
+.PHONY: help setup speak serve doctor test sanitize check train samples clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,11 @@ doctor: $(VENV)/.runs ## what is missing on this machine
 
 test: $(VENV)/.installed ## all tests
 	@$(BIN)/python -m pytest $(OPTIONS)
+
+sanitize: $(VENV)/.installed ## the tests of native code once more, under gcc's address and undefined-behaviour sanitizers
+	@export TALKAHEAD_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so.6)"
+	ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest tests/unit/backbone tests/unit/drafting tests/unit/speculation $(OPTIONS)
 
 check: $(VENV)/.installed ## style and types
 	@$(BIN)/ruff check .

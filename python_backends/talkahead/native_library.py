@@ -1,8 +1,8 @@
 """C sources as shared libraries: compiled where they run, for the CPU they run on, and kept.
 
-A compiler is all it needs. The name in the cache is a hash of the source, the headers beside it, the flags
-and the CPU, so that no old library is loaded; a file appears under its name whole, whoever else compiles at
-the same time.
+A compiler is all it needs. The name in the cache is a hash of the source, the headers that it includes, the
+flags and the CPU, so that no old library is loaded; a file appears under its name whole, whoever else
+compiles at the same time. More flags may be given in TALKAHEAD_CFLAGS, as `make sanitize` does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +20,11 @@ from functools import lru_cache
 from pathlib import Path
 
 COMPILERS = ("gcc", "cc")
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
+FLAGS = (
+    *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC"),
+    *os.environ.get("TALKAHEAD_CFLAGS", "").split(),
+)
+_INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 _COMPILE_LIMIT_S = 300  # three seconds of work, on a machine whose cores may all be taken
 
 
@@ -79,9 +84,18 @@ def _cache_folders() -> Iterator[Path]:
 
 
 def _fingerprint(source: Path) -> str:
-    own = b"".join(path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h"))))
+    own = b"".join(path.read_bytes() for path in _files_of(source))
     parts = (own, " ".join(FLAGS).encode(), _cpu().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+
+
+def _files_of(source: Path) -> list[Path]:
+    """The source and all headers of ours that it includes, wherever they lie."""
+    files = [source]
+    for path in files:  # which grows meanwhile
+        included = ((path.parent / name).resolve() for name in _INCLUDE.findall(path.read_text()))
+        files += [header for header in included if header.is_file() and header not in files]
+    return files
 
 
 def _cpu() -> str:

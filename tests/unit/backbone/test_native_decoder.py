@@ -408,6 +408,20 @@ def test_a_failed_compile_is_told(empty_cache: Path, monkeypatch: pytest.MonkeyP
         native_library.load_library(broken)
 
 
+def test_a_header_that_changes_wherever_it_lies_is_compiled_in(empty_cache: Path) -> None:
+    source, header = empty_cache / "one" / "answer.c", empty_cache / "two" / "answer.h"
+    for path, text in (
+        (source, '#include "../two/answer.h"\nint answer(void) { return ANSWER; }\n'),
+        (header, ""),
+    ):
+        path.parent.mkdir()
+        path.write_text(text)
+    for answer in (42, 43):
+        header.write_text(f"#define ANSWER {answer}\n")
+        native_library.load_library.cache_clear()
+        assert native_library.load_library(source).answer() == answer
+
+
 def test_shapes_that_do_not_fill_vectors_are_left_to_torch() -> None:
     uneven = replace(SMALL, head_dim=8)
     assert isinstance(choose(DecoderChoice.AUTO, uneven), SlotDecoder)

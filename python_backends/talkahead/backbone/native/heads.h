@@ -1,6 +1,7 @@
 /* Draft heads: residual blocks on a hidden state, and the tree of their best tokens. */
 #pragma once
 
+#include "../../speculation/native/draws.h"
 #include "matrices.h"
 
 /* K heads. Products enter as floats. */
@@ -20,16 +21,13 @@ struct growth {
                                                rank; then which nodes of a depth grow */
 };
 
-/* The draws that guesses are made for. Without any, and where nothing is sampled, the likeliest tokens are wanted. */
+/* The draws that guesses are made for. Of none, and where nothing is sampled, the likeliest tokens are wanted. */
 struct to_come {
-    int64_t trials, num_purposes, token_purpose, trial_purpose; /* as sampler.c's talkahead_order_draws takes them */
-    int64_t narrow;                                             /* tokens among which draws are looked for */
-    double confidence;                                          /* that sharpness is multiplied by */
-    void (*order)(const struct to_come *draws, uint64_t stream, int64_t position, double sharpness,
-                  const float *logits, int64_t count, int64_t *tokens);
-    const double *sharpness; /* [S] */
-    const uint8_t *is_sampled;
-    const void *top_k, *top_p; /* not looked at */
+    struct draws draws;
+    int64_t narrow;    /* tokens among which draws are looked for */
+    double confidence; /* that sharpness is multiplied by */
+    order_function *order;
+    struct settings settings;
     const uint64_t *keys;
     const int64_t *positions; /* of the roots */
 };
@@ -86,14 +84,15 @@ static void list_best(const float *logits, int64_t count, int64_t width, int64_t
 }
 
 /* The tokens that are likeliest to be drawn from logits [V], `width` at least, `depth` places behind a stream's root. */
-static void list_likely(const struct to_come *draws, int64_t stream, int64_t depth, const float *logits,
+static void list_likely(const struct to_come *to_come, int64_t stream, int64_t depth, const float *logits,
                         int64_t vocabulary, int64_t width, int64_t *best) {
-    int64_t is_drawn = draws->trials && draws->is_sampled[stream];
-    int64_t count = is_drawn && draws->narrow > width ? least(draws->narrow, vocabulary) : width;
+    const struct settings *settings = &to_come->settings;
+    int64_t is_drawn = to_come->draws.trials && settings->is_sampled[stream];
+    int64_t count = is_drawn && to_come->narrow > width ? least(to_come->narrow, vocabulary) : width;
     list_best(logits, vocabulary, count, best);
     if (is_drawn)
-        draws->order(draws, draws->keys[stream], draws->positions[stream] + depth,
-                     draws->sharpness[stream] * draws->confidence, logits, count, best);
+        to_come->order(&to_come->draws, to_come->keys[stream], to_come->positions[stream] + depth,
+                       settings->sharpness[stream] * to_come->confidence, logits, count, best);
 }
 
 /* to = from, and what is told of a token. */
@@ -122,7 +121,7 @@ static void pass_block(const struct heads *heads, int64_t head, int64_t rows, st
 
 /* The nodes of one depth of each of some trees, whose parents are seen: tokens [S, N] from `first` on, then what the
  * growing ones among them see. */
-static void grow_level(const struct heads *heads, const struct growth *growth, const struct to_come *draws,
+static void grow_level(const struct heads *heads, const struct growth *growth, const struct to_come *to_come,
                        int64_t stream, int64_t level, int64_t growing, int64_t first, const int64_t *grows,
                        int64_t count, int64_t *tokens, struct heads_room *room) {
     int64_t size = heads->hidden, vocabulary = heads->vocabulary, width = growth->widths[level];
@@ -131,7 +130,7 @@ static void grow_level(const struct heads *heads, const struct growth *growth, c
     product(heads->linears + level, count * growing, (const word *)room->states, room->logits, WRITE, &room->stage);
     for (int64_t row = 0; row < count; row++, tokens += growth->nodes) {
         for (int64_t parent = 0; parent < growing; parent++) {
-            list_likely(draws, stream + row, level + 1, room->logits + (row * growing + parent) * vocabulary, vocabulary,
+            list_likely(to_come, stream + row, level + 1, room->logits + (row * growing + parent) * vocabulary, vocabulary,
                         width, room->best);
             for (int64_t node = 0; node < growth->sizes[level]; node++)
                 if (parents[node] == parent) tokens[first + node] = room->best[ranks[node]];
@@ -145,7 +144,7 @@ static void grow_level(const struct heads *heads, const struct growth *growth, c
 }
 
 /* tokens [S, N], the root's first: the trees that grow from roots [S] and the hidden states [S, D] that drew them. */
-void talkahead_grow(const struct heads *heads, const struct growth *growth, const struct to_come *draws, char *memory,
+void talkahead_grow(const struct heads *heads, const struct growth *growth, const struct to_come *to_come, char *memory,
                     int64_t rows, const float *hidden, const int64_t *roots, int64_t *tokens) {
     struct heads_room room;
     int64_t size = heads->hidden, stream = 0;
@@ -159,7 +158,7 @@ void talkahead_grow(const struct heads *heads, const struct growth *growth, cons
             tell(heads, hidden + row * size, roots[row], room.seen + row * size);
         }
         for (int64_t level = 0, first = 1, growing = 1; level < growth->depth; level++) {
-            grow_level(heads, growth, draws, stream, level, growing, first, grows, count, tokens, &room);
+            grow_level(heads, growth, to_come, stream, level, growing, first, grows, count, tokens, &room);
             float *seen = room.next;
             room.next = room.seen, room.seen = seen;
             first += growth->sizes[level], growing = growth->grown[level], grows += growing;

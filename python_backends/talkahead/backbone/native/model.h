@@ -1,6 +1,7 @@
 /* What decodes: a model's weights and cache, the rows of a call, and the room that they need. */
 #pragma once
 
+#include "bursts.h"
 #include "matrices.h"
 
 struct layer {
@@ -21,14 +22,6 @@ struct model {
     struct matrix head;
     const float *cosines, *sines; /* [positions, d / 2] */
     word *cache;
-};
-
-/* The rows that enter one slot at once: a prompt, or the nodes of a tree. */
-struct bursts {
-    int64_t count;
-    const int64_t *slots, *pasts, *sizes; /* [count]: where, behind how many positions, how many rows */
-    const int32_t *parents;               /* of each row within its burst, -1 for the root; NULL for chains */
-    const int64_t *trees;                 /* [count]: where a burst's parents begin, -1 for a chain; NULL: all at 0 */
 };
 
 struct row {

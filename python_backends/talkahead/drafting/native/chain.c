@@ -12,33 +12,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As model.h has it, field by field: decoder.c reads all of it. */
-struct bursts {
-    int64_t count;
-    const int64_t *slots, *pasts, *sizes;
-    const int32_t *parents;
-    const int64_t *trees;
-};
-
-/* As sampler.c has it, [S] each. */
-struct settings {
-    const double *sharpness;
-    const uint8_t *is_sampled;
-    const int64_t *top_k;
-    const double *top_p;
-};
-
-typedef int decode_function(const void *model, char *memory, const float *x, const struct bursts *bursts, int only_last,
-                            float *hidden, float *logits);
-typedef void draw_function(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
-                           const struct settings *settings, const uint64_t *keys, const int64_t *positions,
-                           int64_t purpose, int64_t num_purposes, float *weights, int64_t *tokens, double *log_norms);
-typedef void draw_told_function(int64_t vocabulary, const float *logits, const struct settings *settings,
-                                uint64_t stream_key, int64_t position, int64_t purpose, int64_t num_purposes,
-                                float *weights, int64_t *token, float *probabilities);
+#include "../../backbone/native/bursts.h"
+#include "../../speculation/native/draws.h"
 
 struct decoder {
-    const void *model;
+    const struct model *model;
     char *workspace;
     int64_t *lengths; /* [slots] */
 };

@@ -14,17 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "draws.h"
+
 #define LANES 16
 #define BLOCK (4 * LANES) /* looked at as one: most hold no token that may be drawn */
 #define GOLDEN 0x9E3779B97F4A7C15u
-
-/* Per stream, [S] each. */
-struct settings {
-    const double *sharpness;
-    const uint8_t *is_sampled;
-    const int64_t *top_k;
-    const double *top_p;
-};
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
@@ -325,12 +319,6 @@ void talkahead_probabilities(int64_t streams, int64_t nodes, int64_t vocabulary,
         spread(&support, vocabulary, probabilities + entry * vocabulary);
     }
 }
-
-/* The draws of a segment that guesses are made for. */
-struct draws {
-    int64_t trials; /* T; the first one's key is the segment's */
-    int64_t num_purposes, token_purpose, trial_purpose;
-};
 
 /* Orders some tokens of logits [V] by how likely one of the draws at a position brings them; of equals the first
  * stays first. As likely_draws.py has it.

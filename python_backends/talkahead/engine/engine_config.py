@@ -27,7 +27,8 @@ class EngineConfig:
         first_chunk_limit_s: a newcomer's deadline after its arrival, at urgency 2 (1: twice, 3: half).
         max_lead_s: a stream with more acknowledged audio in hand than this is parked while others wait
             for their first window.
-        idle_timeout_s: a stream whose windows stay unacknowledged this long has lost its client.
+        idle_timeout_s: a stream whose windows stay unacknowledged this long is given up, with an error: its
+            client has left, or the vocoder does not come to them.
         vanished_after: so many later windows of others acknowledged, and its own not: the client has left.
         vanished_grace_s: but its window is at least this old before that counts.
         settle_s: pause between the last acknowledgement and an error response. The vocoder acknowledges when

@@ -216,6 +216,12 @@ class Ledger:
             teller.channel.fail(told)
         self._forget(stream, StopReason.CANCELLED if told.code is Code.CANCELLED else StopReason.ERROR)
 
+    def _give_up_idle(self, stream: Stream) -> None:
+        """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
+        waited = f"{self._config.idle_timeout_s:g} s"
+        idle = f"nothing has become of chunk {min(stream.in_flight)} for {waited}: is the vocoder held up?"
+        self._end_with_error(stream, TalkaheadError(idle, Code.UNAVAILABLE))
+
     def drop(self, stream: Stream) -> None:
         """Its client has left, or an outlet is broken: close everything quietly."""
         self._close(stream)
@@ -277,7 +283,8 @@ class Ledger:
         oldest = stream.oldest
         yield math.inf, give_up
         if oldest is not None:
-            yield max(oldest.sent_at, stream.progress_at) + config.idle_timeout_s, give_up
+            give_up_idle = give_up if is_failing else partial(self._give_up_idle, stream)
+            yield max(oldest.sent_at, stream.progress_at) + config.idle_timeout_s, give_up_idle
             if stream.overtaken >= config.vanished_after:
                 yield oldest.sent_at + config.vanished_grace_s, give_up
         if stream.settled_at is not None:

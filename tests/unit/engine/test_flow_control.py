@@ -146,14 +146,15 @@ def test_a_cancel_that_overtakes_its_stream_still_ends_it() -> None:
     rig.assert_empty()
 
 
-def test_a_client_that_acknowledges_nothing_is_freed_when_idle() -> None:
+def test_a_stream_whose_windows_are_never_acknowledged_is_freed_and_whoever_listens_is_told() -> None:
     rig = Rig()
     outlet = rig.submit(3, 90)
     rig.run()
     rig.advance(CONFIG.idle_timeout_s - 0.01)
     assert outlet.end is None
     rig.advance(0.02)
-    assert outlet.end == "closed"
+    assert outlet.error.code is Code.UNAVAILABLE
+    assert "chunk 0 for 2 s: is the vocoder held up?" in str(outlet.error)
     rig.assert_empty()
 
 
@@ -197,7 +198,7 @@ def test_late_and_repeated_acknowledgements_change_nothing() -> None:
     rig.run()
     header = first.windows[0].header
     rig.advance(CONFIG.idle_timeout_s)
-    assert first.end == "closed"
+    assert first.error.code is Code.UNAVAILABLE
     again = rig.submit(3, 30)
     rig.run()
     sent = len(again.windows)

@@ -13,8 +13,8 @@ from talkahead.drafting.mtp_modules import MtpModules
 
 _SIZES = {DraftKind.HEADS: 4, DraftKind.MTP: 2, DraftKind.DRAFT_LM: 3}
 """A draft model needs the talker's third layer: there is the head that follows the text
-(`train_talker.GUIDED`). With two layers it reached 1.41 tokens a step after 250 steps, with three 1.91 after
-450."""
+(`train_talker.GUIDED`). Trained together for 400 steps, drafts of one, two and three layers reached held-out
+losses of 3.95, 3.73 and 2.85 nats, and 1.34, 1.39 and 1.72 tokens a step."""
 _NAME = re.compile(rf"({'|'.join(DraftKind)})(?:-(\d+))?(-blind)?")
 
 

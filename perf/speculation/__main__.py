@@ -3,7 +3,8 @@
 Speed: the same sentences at 1, 4 and 16 streams, plain and the method by turns. Quality: held-out sentences
 spoken offline by the served step, heard by an independent recogniser, in pairs with plain decoding. Writes
 JSON, a table, pictures, and the tables of `perf/SPECULATION.md`. What was measured before is kept in
-`build/speculation` and not measured again, as long as nothing that it depends on has changed.
+`build/speculation` and not measured again, as long as weights and settings are the same; of changes of the
+code it knows nothing (`--fresh`).
 """
 
 from __future__ import annotations

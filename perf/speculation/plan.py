@@ -19,6 +19,8 @@ BLIND_HEADS = "heads-blind"
 MTP = ("mtp-1", "mtp")
 BLIND = "mtp-blind"
 DRAFT_LM = "draft_lm"
+DEPTHS = ("draft_lm-1", "draft_lm-2", "draft_lm-3")
+"""Of so many of the talker's layers, which learned together and equally long."""
 TOLERANCES = (1, 2, 3, 4)
 TOP_KS = (2, 4, 8, 16, 32, 64, 128)
 BIASES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -49,6 +51,7 @@ class Part(StrEnum):
     GROUPS = "groups"
     MEL = "mel"
     LENGTH = "length"
+    DEPTH = "depth"
     SWAP = "swap"
     SMALLER = "smaller"
 
@@ -160,6 +163,8 @@ def _modules() -> Iterator[Plan]:
 def _draft_model() -> Iterator[Plan]:
     yield Plan(Part.DRAFT_LM, Method(DRAFT_LM, "match"), is_headline=True)
     yield Plan(Part.DRAFT_LM, Method(DRAFT_LM, "ratio"), is_headline=True)
+    for draft in DEPTHS:
+        yield Plan(Part.DEPTH, Method(draft, "match"), is_heard=False)
     for bias in BIASES:
         yield Plan(Part.BIAS, Method(DRAFT_LM, "biased", {"bias": bias}), is_headline=bias == HEADLINE_BIAS)
 

@@ -42,6 +42,9 @@ class Cache(Protocol):
     lengths: Tensor
     """int64 [slots]"""
 
+    def lengths_of(self, slots: slice) -> Tensor:
+        """Their part of `lengths`, a view."""
+
     def compact(self, accepted: Accepted, slots: slice) -> None:
         """Bring each slot's accepted nodes, which lie behind its length in tree order, next to each other."""
 
@@ -81,8 +84,6 @@ class CachedDecoder:
         self.max_nodes = max_nodes
         self.dtype = dtype
         self.device = device
-        self._lengths: dict[tuple[int, int], Tensor] = {}
-        """Views of the cache's, which are only ever written in place."""
 
     @property
     def vocab_size(self) -> int:
@@ -100,10 +101,7 @@ class CachedDecoder:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
-        key = rows.start, rows.stop
-        if key not in self._lengths:
-            self._lengths[key] = self.cache.lengths[rows]
-        self._lengths[key].add_(accepted.counts)
+        self.cache.lengths_of(rows).add_(accepted.counts)
 
     def lengths(self, rows: slice) -> Tensor:
         """Valid positions of each slot, int64 [S]; a copy."""

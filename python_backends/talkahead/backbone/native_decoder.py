@@ -273,11 +273,8 @@ class NativeDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        count, nodes = tree.num_rows, tree.num_nodes
-        x = self._embeddings.index_select(0, tree.tokens[:, :, 0].flatten())
-        bursts = self._bursts_of(rows.start, count, tree.shape)
-        logits, hidden = self._decode(x, bursts, wanted=count * nodes, only_last=False)
-        return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
+        bursts = self._bursts_of(rows.start, tree.num_rows, tree.shape)
+        return self._score(tree.tokens[:, :, 0], bursts, (tree.num_rows, tree.num_nodes))
 
     @torch.inference_mode()
     def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
@@ -287,15 +284,13 @@ class NativeDecoder(CachedDecoder):
         bursts = _Bursts.of(
             self._slots[rows], self.cache.lengths[rows], layout.sizes, layout.parents, layout.trees
         )
-        x = self._embeddings.index_select(0, tokens)
-        logits, hidden = self._decode(x, bursts, wanted=len(tokens), only_last=False)
-        counts = [tree.num_rows * tree.num_nodes for tree in trees]
-        return [
-            Scored(one.view(tree.num_rows, tree.num_nodes, -1), other.view(tree.num_rows, tree.num_nodes, -1))
-            for tree, one, other in zip(
-                trees, torch.split(logits, counts), torch.split(hidden, counts), strict=True
-            )
-        ]
+        scored = self._score(tokens, bursts, (len(tokens),))
+        shapes = [(tree.num_rows, tree.num_nodes) for tree in trees]
+        counts = [count * nodes for count, nodes in shapes]
+        parts = zip(
+            shapes, torch.split(scored.logits, counts), torch.split(scored.hidden, counts), strict=True
+        )
+        return [Scored(one.view(*shape, -1), other.view(*shape, -1)) for shape, one, other in parts]
 
     def _bursts_of(self, first: int, count: int, shape: TreeShape) -> _Bursts:
         """Trees behind what `count` slots hold. Kept, as their lengths are only ever written in place."""
@@ -318,6 +313,23 @@ class NativeDecoder(CachedDecoder):
             paths.data_ptr(),
             paths.shape[1],
         )
+
+    def _score(self, tokens: Tensor, bursts: _Bursts, shape: tuple[int, ...]) -> Scored:
+        """All rows of a forward over tokens, one for each of `shape`."""
+        tokens = tokens.contiguous()
+        scored = Scored(torch.empty(*shape, self.vocab_size), torch.empty(*shape, self.hidden_size))
+        failed = self._library.talkahead_score(
+            byref(self._model),
+            self._workspace.data_ptr(),
+            self._embeddings.data_ptr(),
+            tokens.data_ptr(),
+            byref(bursts),
+            scored.hidden.data_ptr(),
+            scored.logits.data_ptr(),
+        )
+        if failed:
+            raise IndexError("rows do not fit their slots, or tokens are not of the vocabulary")
+        return scored
 
     def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
         """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""
@@ -416,4 +428,8 @@ def decoder_library() -> ctypes.CDLL:
         c_void_p,
     ]
     library.talkahead_decode.restype = c_int
+    library.talkahead_score.argtypes = [
+        *(POINTER(_Model), c_void_p, c_void_p, c_void_p, POINTER(_Bursts), c_void_p, c_void_p)
+    ]
+    library.talkahead_score.restype = c_int
     return library

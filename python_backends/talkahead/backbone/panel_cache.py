@@ -57,9 +57,8 @@ class PanelCache(SlotStore):
 
     def compact(self, accepted: Accepted, slots: slice) -> None:
         """Bring each slot's accepted nodes, which lie behind its length in tree order, next to each other."""
-        self._compact(
-            self._slots[slots], self.lengths[slots], accepted.counts.contiguous(), accepted.path.contiguous()
-        )
+        lengths = self.lengths_of(slots)
+        self._compact(self._slots[slots], lengths, accepted.counts.contiguous(), accepted.path.contiguous())
 
     def _held(self, slot: int, length: int) -> Tensor:
         return self._kv[:, slot, :, :, : self._words_of(length)]

@@ -17,6 +17,15 @@ class SlotStore(ABC):
 
     def __init__(self, num_slots: int, device: torch.device) -> None:
         self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=device)
+        self._views: dict[tuple[int, int], Tensor] = {}
+
+    def lengths_of(self, slots: slice) -> Tensor:
+        """Their part of `lengths`. Kept, as that is only ever written in place."""
+        key = slots.start, slots.stop
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = self.lengths[slots]
+        return view
 
     @abstractmethod
     def _held(self, slot: int, length: int) -> Tensor:

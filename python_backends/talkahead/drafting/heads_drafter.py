@@ -43,8 +43,10 @@ class HeadsDrafter(NullDrafter):
     def propose(self, context: Context) -> TokenTree:
         if not self._levels:
             return super().propose(context)
-        grow = self.grow_in_torch if self._native is None else self._native.grow
-        return TokenTree(grow(context)[..., None], self._shape)
+        if self._native is None:
+            return TokenTree(self.grow_in_torch(context)[..., None], self._shape)
+        tokens = self._native.grow(context)
+        return context.keep((self, "tree"), lambda: TokenTree(tokens[..., None], self._shape))
 
     def grow_in_torch(self, context: Context) -> Tensor:
         """int64 [S, N], the root first."""

@@ -53,6 +53,12 @@ class _Leniency(Structure):
     _fields_ = tuple((name, c_int64) for name in ("top_k", "eos_top_k", "eos"))
 
 
+@lru_cache(maxsize=64)
+def _leniency(top_k: int, eos_top_k: int, eos: int) -> _Leniency:
+    """Made once: steps ask for the same ones."""
+    return _Leniency(top_k, eos_top_k, eos)
+
+
 class _Labels(Structure):
     _fields_ = (
         ("count", c_int64),
@@ -89,7 +95,7 @@ def longest(
     if library is None:
         return None
     call = _Call.of(tree, scored, context, trials)
-    leniency = _Leniency(top_k, eos_top_k, eos)
+    leniency = _leniency(top_k, eos_top_k, eos)
     library.talkahead_longest(call.step_at, byref(leniency), call.room, call.outcome_at)
     return call.accepted
 

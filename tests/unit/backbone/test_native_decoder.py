@@ -288,6 +288,13 @@ def test_rows_beyond_a_slot_are_refused(served: NativeDecoder) -> None:
         prefill(served, [SLOTS], make_prompts(served, 3))
 
 
+def test_a_token_that_is_none_is_refused(served: NativeDecoder) -> None:
+    prefill(served, [0], make_prompts(served, 3))
+    for token in (-1, served.vocab_size):
+        with pytest.raises(IndexError, match="not of the vocabulary"):
+            served.score(TokenTree(torch.tensor([[[token]]])), slice(0, 1))
+
+
 def test_the_exponential_keeps_its_bound() -> None:
     x = torch.linspace(-87, 88, 1 << 20)
     found = torch.empty_like(x)

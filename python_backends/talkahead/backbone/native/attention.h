@@ -173,13 +173,15 @@ static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t 
     return end;
 }
 
-/* Words [steps, d] of the values at `count` positions that a row sees, as if in a sequence; returns steps. */
-static int64_t gather_values(const struct model *model, const word *values, const int64_t *seen, int64_t count,
-                             word *to) {
+/* Words [steps, d] of the values at `count` positions that a row sees, as if in a sequence; returns steps. Those of the
+ * first `known` positions, rounded down to whole words, are there. */
+static int64_t gather_values(const struct model *model, const word *values, const int64_t *seen, int64_t known,
+                             int64_t count, word *to) {
     int64_t packing = model->packing, dim = model->dim, steps = steps_for(model, count);
-    for (int64_t j = 0; j < count; j += packing, to += dim)
-        join_values(model, values, seen[j], j + 1 < count ? seen[j + 1] : -1, to);
-    memset(to, 0, (size_t)((steps - blocks_of(packing, count)) * dim) * sizeof *to);
+    for (int64_t j = known / packing * packing; j < count; j += packing)
+        join_values(model, values, seen[j], j + 1 < count ? seen[j + 1] : -1, to + j / packing * dim);
+    int64_t used = blocks_of(packing, count);
+    memset(to + used * dim, 0, (size_t)((steps - used) * dim) * sizeof *to);
     return steps;
 }
 
@@ -199,7 +201,8 @@ static void attend_tree(const struct model *model, const struct block *block, st
     mix_values(model, block->count, values, shared / model->packing, space->scores, mixed, WRITE, &space->stage);
     for (int64_t query = 0; query < block->count; query++) {
         int64_t count = list_seen(row_behind(block, query), block->parents, shared, space->seen);
-        int64_t steps = gather_values(model, values, space->seen, count, space->tail);
+        int64_t known = query ? past - shared : 0; /* the past is the same for all */
+        int64_t steps = gather_values(model, values, space->seen, known, count, space->tail);
         mix_values(model, 1, space->tail, steps, space->scores + query * width + shared / model->packing,
                    mixed + query * model->dim, CONTINUE, &space->stage);
     }

@@ -108,13 +108,29 @@ int64_t talkahead_workspace_bytes(const struct model *model) {
 /* A slot's positions fill whole multiples of it. */
 int64_t talkahead_panel(void) { return PANEL; }
 
-static int fits(const struct model *model, const struct bursts *bursts) {
+/* What rows begin as, [D] each: those of `from` in order, or, where there are tokens, those of its rows that these
+ * name. */
+struct inputs {
+    const float *from;
+    const int64_t *tokens;
+};
+
+static int fits(const struct model *model, const struct bursts *bursts, const int64_t *tokens) {
+    int64_t rows = 0;
     for (int64_t i = 0; i < bursts->count; i++) {
         int64_t slot = bursts->slots[i], past = bursts->pasts[i], size = bursts->sizes[i];
         if (slot < 0 || slot >= model->num_slots || past < 0 || size < 1) return 0;
         if (past + size > model->num_positions) return 0;
+        rows += size;
     }
+    for (int64_t row = 0; tokens && row < rows; row++)
+        if (tokens[row] < 0 || tokens[row] >= model->head.outputs) return 0;
     return 1;
+}
+
+static void begin_rows(const struct inputs *inputs, int64_t first, int64_t rows, int64_t hidden, float *x) {
+    for (int64_t row = first; row < first + rows; row++, x += hidden)
+        memcpy(x, inputs->from + (inputs->tokens ? inputs->tokens[row] : row) * hidden, (size_t)hidden * sizeof *x);
 }
 
 static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t node) {
@@ -141,16 +157,16 @@ static int64_t read_out(const struct model *model, int64_t rows, int only_last, 
     return wanted;
 }
 
-/* Runs x [R, D], the rows of all bursts in order, through the model, and leaves their KV in the cache.
+/* Runs the rows of all bursts, in order, through the model, and leaves their KV in the cache.
  *
- * hidden and logits receive every row, or only each burst's last one. Returns 0, or -1 if a burst does not fit
- * its slot, with nothing written.
+ * hidden and logits receive every row, or only each burst's last one. Returns 0, or -1 if a burst does not fit its
+ * slot or a token is not of the vocabulary, with nothing written.
  */
-int talkahead_decode(const struct model *model, char *memory, const float *x, const struct bursts *bursts,
-                     int only_last, float *hidden, float *logits) {
+static int decode(const struct model *model, char *memory, struct inputs inputs, const struct bursts *bursts,
+                  int only_last, float *hidden, float *logits) {
     struct workspace space;
-    int64_t burst = 0, node = 0;
-    if (!fits(model, bursts)) return -1;
+    int64_t burst = 0, node = 0, done = 0;
+    if (!fits(model, bursts, inputs.tokens)) return -1;
     lay_out(model, memory, &space);
     while (burst < bursts->count) {
         int64_t rows = 0, wanted;
@@ -158,15 +174,27 @@ int talkahead_decode(const struct model *model, char *memory, const float *x, co
             space.rows[rows] = row_of(bursts, burst, node++);
             if (space.rows[rows].is_last) burst++, node = 0;
         }
-        memcpy(space.x, x, (size_t)(rows * model->hidden) * sizeof *x);
+        begin_rows(&inputs, done, rows, model->hidden, space.x);
         for (int64_t layer = 0; layer < model->num_layers; layer++) run_layer(model, layer, rows, &space);
         wanted = read_out(model, rows, only_last, &space, hidden, logits);
-        x += rows * model->hidden;
+        done += rows;
         hidden += wanted * model->hidden;
         logits += wanted * model->head.outputs;
     }
     if (space.stage.tile_rows) release_tiles();
     return 0;
+}
+
+/* `decode` of rows x [R, D]. */
+int talkahead_decode(const struct model *model, char *memory, const float *x, const struct bursts *bursts,
+                     int only_last, float *hidden, float *logits) {
+    return decode(model, memory, (struct inputs){x}, bursts, only_last, hidden, logits);
+}
+
+/* `decode` of tokens [R], all rows of which are wanted; embeddings [V, D]. */
+int talkahead_score(const struct model *model, char *memory, const float *embeddings, const int64_t *tokens,
+                    const struct bursts *bursts, float *hidden, float *logits) {
+    return decode(model, memory, (struct inputs){embeddings, tokens}, bursts, 0, hidden, logits);
 }
 
 /* out [count] = e^x; count in whole vectors. */

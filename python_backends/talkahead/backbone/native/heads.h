@@ -65,15 +65,11 @@ int64_t talkahead_heads_rows(void) { return CHUNK; }
 static void list_best(const float *logits, int64_t count, int64_t width, int64_t *best) {
     int64_t found = 0;
     for (int64_t first = 0; first < count; first += LANES) {
-        int64_t end = least(first + LANES, count);
-        if (found == width && end - first == LANES) {
-            ivec above = load(logits + first) > logits[best[width - 1]];
-            int32_t any = 0;
-            for (int lane = 0; lane < LANES; lane++) any |= above[lane];
-            if (!any) continue;
-        }
-        for (int64_t token = first; token < end; token++) {
-            int64_t place = found;
+        int64_t lanes = least(LANES, count - first);
+        uint32_t left = (1u << lanes) - 1; /* tokens to look at, a bit each */
+        if (found == width && lanes == LANES) left = lanes_above(load(logits + first), logits[best[width - 1]]);
+        for (; left; left &= left - 1) {
+            int64_t token = first + __builtin_ctz(left), place = found;
             if (found == width && !(logits[token] > logits[best[width - 1]])) continue;
             if (found < width) found++;
             else place--;

@@ -44,6 +44,9 @@ INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b
 INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
 INLINE float sum_lanes(vec value) { return _mm512_reduce_add_ps((__m512)value); }
 INLINE float largest_lane(vec value) { return _mm512_reduce_max_ps((__m512)value); }
+INLINE uint32_t lanes_above(vec value, float limit) { /* a bit each */
+    return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(limit), _CMP_GT_OQ);
+}
 #else
 INLINE vec chosen(ivec first, vec a, vec b) { return (vec)((first & (ivec)a) | (~first & (ivec)b)); }
 INLINE vec larger(vec a, vec b) { return chosen(a > b, a, b); }
@@ -63,6 +66,13 @@ INLINE float largest_lane(vec value) {
     largest = lanes[0];
     for (int lane = 1; lane < LANES; lane++) largest = lanes[lane] > largest ? lanes[lane] : largest;
     return largest;
+}
+
+INLINE uint32_t lanes_above(vec value, float limit) {
+    ivec above = value > limit;
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; lane++) bits |= (above[lane] & 1u) << lane;
+    return bits;
 }
 #endif
 

@@ -248,7 +248,7 @@ class NativeDecoder(CachedDecoder):
     def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
         count, width = embedded.shape[:2]
-        lengths = self.cache.lengths[rows]
+        lengths = self.cache.lengths_of(rows)
         x = embedded.to(torch.float32)
         if int(counts.min()) == width:
             bursts = _Bursts.of(self._slots[rows], lengths, counts)
@@ -282,7 +282,7 @@ class NativeDecoder(CachedDecoder):
         tokens = torch.cat([tree.tokens[:, :, 0].flatten() for tree in trees])
         layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
         bursts = _Bursts.of(
-            self._slots[rows], self.cache.lengths[rows], layout.sizes, layout.parents, layout.trees
+            self._slots[rows], self.cache.lengths_of(rows), layout.sizes, layout.parents, layout.trees
         )
         scored = self._score(tokens, bursts, (len(tokens),))
         shapes = [(tree.num_rows, tree.num_nodes) for tree in trees]
@@ -299,7 +299,7 @@ class NativeDecoder(CachedDecoder):
         if bursts is None:
             rows, sizes = slice(first, first + count), torch.full((count,), len(shape))
             parents = None if shape.is_chain else _parents(shape)
-            bursts = _Bursts.of(self._slots[rows], self.cache.lengths[rows], sizes, parents)
+            bursts = _Bursts.of(self._slots[rows], self.cache.lengths_of(rows), sizes, parents)
             self._trees[key] = bursts
         return bursts
 

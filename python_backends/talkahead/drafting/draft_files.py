@@ -16,6 +16,7 @@ from talkahead.speculation.pairs import PAIRS, DraftSizes, Offer, Pair, check_pa
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TREES = "trees.json"
+ACCEPTANCE = "acceptance.json"
 GROUPS = "groups.json"
 LONGEST_CHAIN = 8
 """Tokens that `draft_lm` drafts at most."""

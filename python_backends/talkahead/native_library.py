@@ -74,7 +74,7 @@ def _compiler() -> str | None:
 
 
 def cache_folders() -> Iterator[Path]:
-    """Where to keep what was made for this machine, folders of this user alone: what lies there is executed."""
+    """Where what was made for this machine is kept. Of this user alone: what lies there is executed."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
         if not folder.is_absolute():  # the specification says so, and a user without a home has none

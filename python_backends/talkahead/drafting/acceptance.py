@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS
+from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
 
@@ -51,3 +51,9 @@ class Acceptance:
             )
         counted = {int(nodes): tokens for nodes, tokens in raw.pop("committed_per_step").items()}
         return cls(**raw, committed_per_step=counted)
+
+
+def read_acceptance(talker: Path, drafters: Iterable[str]) -> dict[str, Acceptance]:
+    """By drafter, of those in a talker's folder for which it was counted."""
+    found = {name: Acceptance.read(draft_folder(talker, name)) for name in drafters}
+    return {name: one for name, one in found.items() if one is not None}

@@ -136,7 +136,7 @@ class DecodeStep:
         return self._methods[slot].drafter
 
     def assign(self, slot: int, method: Method) -> None:
-        """The slot's segment goes on so; without a new prompt, only with the drafter that it was admitted with."""
+        """The slot's segment goes on so; without a new prompt, only with the drafter of its admission."""
         if self._methods[slot] is not method:
             self._methods[slot] = method
             self._parts.clear()
@@ -290,8 +290,10 @@ class DecodeStep:
 
 
 def step_clock(device: torch.device) -> Callable[[], float]:
-    """By which the costs of steps are compared: seconds of the thread's own, where it does all the work, so that
-    what else keeps the machine busy does not decide how much is drafted."""
+    """By which the costs of steps are compared: seconds of the thread's own, where it does all the work.
+
+    So what else keeps the machine busy does not decide how much is drafted.
+    """
     alone = device.type == "cpu" and torch.get_num_threads() == 1
     return time.thread_time if alone else time.perf_counter
 

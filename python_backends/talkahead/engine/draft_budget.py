@@ -122,12 +122,13 @@ class DraftBudget:
     def _cost(self, bucket: int, size: int) -> _Mean:
         """Seconds a row."""
         if (bucket, size) not in self._costs:
-            expected = self._forecast and self._forecast.cost_s(size, bucket) / bucket
+            forecast = self._forecast
+            expected = None if forecast is None else forecast.cost_s(size, bucket) / bucket
             self._costs[bucket, size] = _expected(_COST_MEMORY, expected)
         return self._costs[bucket, size]
 
     def _expected_gain(self, size: int) -> _Mean:
-        return _expected(_GAIN_MEMORY, self._forecast and self._forecast.gain(size))
+        return _expected(_GAIN_MEMORY, None if self._forecast is None else self._forecast.gain(size))
 
     def _trial(self, bucket: int, place: int) -> int | None:
         """The place of a size to try in this step."""

@@ -1,4 +1,4 @@
-"""What drafting ahead is worth on this machine: step costs that were measured, times acceptance that was counted."""
+"""What drafting ahead is worth on this machine: from measured step costs and counted acceptance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from talkahead.engine.step_costs import PLAIN_DRAFTER, StepCosts
 from talkahead.speculation.pairs import PAIRS, PLAIN, DraftSizes, Pair
 
 WORTH = 1.05
-"""A draft below this many times plain decoding's speed is not worth it: costs are measured to a few percent."""
+"""Below so many times plain decoding's speed a draft is not worth it: costs are known to a few percent."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class DraftForecast:
         return SizeForecast(drafter, self.costs, self.acceptance.get(drafter))
 
     def fastest_pair(self, verifier: str, sizes: Mapping[str, DraftSizes]) -> Pair:
-        """The drafter that brings most with this verifier, over all numbers of streams; none where none is worth it.
+        """The drafter that brings most with this verifier, over all numbers of streams; none if none is.
 
         What was counted is `match`, which no verifier accepts less than.
 
@@ -79,5 +79,4 @@ class DraftForecast:
         own = self.of(drafter)
         if own is None:
             return {}
-        usual = [nodes for nodes in sizes.nodes if nodes <= sizes.default]
-        return {rows: own.speed_up(own.best_nodes(usual, rows), rows) for rows in self.costs.rows}
+        return {rows: own.speed_up(own.best_nodes(sizes.usual, rows), rows) for rows in self.costs.rows}

@@ -36,7 +36,7 @@ class MethodBook:
         forecast: DraftForecast | None = None,
     ) -> None:
         self._offer = offer
-        self._drafters = {"none": NullDrafter(), **drafters}
+        self._drafters: Mapping[str, Drafter] = {"none": NullDrafter(), **drafters}
         self._target = target
         self._forecast = forecast
         assert set(self._drafters) == set(offer.names)
@@ -48,10 +48,9 @@ class MethodBook:
     def offer(self) -> Offer:
         return self._offer
 
-    def knowing(self, forecast: DraftForecast, default: Pair) -> MethodBook:
-        """The same, with a forecast, and the pair of requests that ask for none."""
-        drafters = {name: one for name, one in self._drafters.items() if name != "none"}
-        return MethodBook(replace(self._offer, default=default), drafters, self._target, forecast)
+    def serving(self, forecast: DraftForecast | None, default: Pair) -> MethodBook:
+        """The same, with a forecast, and with the pair of requests that ask for none."""
+        return MethodBook(replace(self._offer, default=default), self._drafters, self._target, forecast)
 
     def of(self, options: RequestOptions) -> Method:
         """Raises BadRequest for what this server does not do."""
@@ -73,5 +72,5 @@ class MethodBook:
 
     def _make_budget(self, pair: Pair, options: VerifierOptions) -> DraftBudget:
         """One for all requests of a pair, however many nodes each allows."""
-        forecast = self._forecast and self._forecast.of(pair.drafter)
+        forecast = None if self._forecast is None else self._forecast.of(pair.drafter)
         return DraftBudget((1, *self._offer.drafters[pair.drafter].nodes), forecast)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 PLAIN_DRAFTER = "none"
+_STEADY = 0.1
+"""A quiet machine's spread is 0.02."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """Median seconds of a step of `rows` streams, each with a tree of `nodes` (the root among them), its draft
-    included. Plain decoding is drafter `none` with 1 node.
+    """Seconds of a step of `rows` streams, each with a tree of `nodes`, root and draft included.
+
+    Plain decoding is drafter `none` with 1 node.
     """
 
     drafter: str
     nodes: int
     rows: int
     seconds: float
+    spread: float = 0.0
+    """Median distance of its samples from their median, as a share of it."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,11 @@ class StepCosts:
     """Measured costs, and lines between them for sizes and numbers of streams in between."""
 
     measured: tuple[StepCost, ...]
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the machine was quiet enough for the figures to be kept."""
+        return median(one.spread for one in self.measured) < _STEADY
 
     @property
     def rows(self) -> list[int]:

@@ -74,6 +74,11 @@ class DraftSizes:
     nodes: tuple[int, ...]
     default: int
 
+    @property
+    def usual(self) -> tuple[int, ...]:
+        """Those that a request gets unasked."""
+        return tuple(size for size in self.nodes if size <= self.default)
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -141,10 +146,10 @@ def _check_options(
 
 
 def select(options: RequestOptions, offer: Offer) -> Selection:
-    """The request's pair and its options: of the pairs that fit what it names, the first that takes its options.
+    """The request's pair and options: of the pairs that fit what it names, the first that takes its options.
 
-    So what is accepted does not depend on the server's default, which differs between machines. Raises BadRequest
-    that names what this server allows.
+    So what is accepted does not depend on the server's default, which differs between machines. Raises
+    BadRequest that names what this server allows.
     """
     refusals = []
     for pair in _candidates(options.drafter, options.verifier, offer):
@@ -168,8 +173,11 @@ def _selection(pair: Pair, options: RequestOptions, offer: Offer) -> Selection:
 
 
 def _candidates(drafter: str | None, verifier: str | None, offer: Offer) -> list[Pair]:
-    """The pairs that fit what a request names, at least one, the preferred first: the server's own, `match` before
-    other verifiers, and with each verifier the server's own drafter before those that it was proposed with."""
+    """The pairs that fit what a request names, at least one, the preferred first.
+
+    That is the server's own; then `match` before other verifiers, and with each verifier the server's own
+    drafter before those that it was proposed with.
+    """
     if drafter is not None and drafter not in offer.names:
         raise BadRequest(
             "drafter", drafter, f"{', '.join(offer.names)} (this server has no weights of others)"

@@ -161,7 +161,7 @@ def test_a_server_without_drafts_refuses_them(talker_server: TalkerServer) -> No
 def test_a_default_that_has_no_weights_is_refused(
     backend: FakeBackend, config_of: Callable[..., ModelConfig]
 ) -> None:
-    with pytest.raises(BadRequest, match=r"parameter drafter: 'mtp' .* allowed: none"):
+    with pytest.raises(BadRequest, match=r"parameter drafter: 'mtp' .* allowed: auto, none"):
         TalkerServer(backend, config_of("talker", drafter="mtp"))
 
 

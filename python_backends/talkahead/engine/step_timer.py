@@ -39,7 +39,7 @@ class StepTimer:
     """Times steps in the slots of a backbone that no stream is in yet.
 
     Args:
-        acceptance: by drafter; sizes of others are not timed.
+        acceptance: by drafter, of one at least; others are not timed.
         clock: seconds; None: as the step's own.
     """
 

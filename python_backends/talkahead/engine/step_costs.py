@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean
 
 PLAIN_DRAFTER = "none"
 _STEADY = 0.1
@@ -35,7 +35,7 @@ class StepCosts:
     @property
     def is_steady(self) -> bool:
         """Whether the machine was quiet enough for the figures to be kept."""
-        return median(one.spread for one in self.measured) < _STEADY
+        return mean(one.spread for one in self.measured) < _STEADY
 
     @property
     def rows(self) -> list[int]:

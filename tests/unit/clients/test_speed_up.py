@@ -80,7 +80,8 @@ def test_both_kinds_take_turns_with_one_seed() -> None:
     [
         (
             {},
-            "none+match, the server's default: plain decoding, 0.50 ms a token; drafting ahead does not pay there (talkahead doctor)",
+            "none+match, the server's default: plain decoding, 0.50 ms a token; "
+            "drafting ahead does not pay there (talkahead doctor)",
         ),
         ({"drafter": "none"}, "none+match: plain decoding, 0.50 ms a token; nothing was drafted ahead"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from training.material import Sentence
 from training.measures.frames import Audio
 from training.teacher import Teacher
 
-pytestmark = pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
+pytestmark = pytest.mark.needs("flite")
 
 SENTENCES = (
     Sentence("Lemons make punch.", "lemons make punch.", "slt", "short"),

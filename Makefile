@@ -55,8 +55,13 @@ train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
 samples: $(VENV)/.installed ## a page to hear and see the voice, in build/samples: starts a server, speaks, stops it
 	@$(BIN)/python -m training.samples $(OPTIONS)
 
-clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove the virtual environment, caches, and libraries compiled at first use, which lie outside of it
+	@mapfile -t compiled < <(PYTHONPATH=python_backends $(PYTHON) -B -c "$$ASK_WHERE")
+	for place in $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build/fresh "$${compiled[@]}"; do
+		[ ! -e "$$place" ] || { echo "rm -rf $$place"; rm -rf -- "$$place"; }
+	done
+
+clean: export ASK_WHERE := from talkahead.native_library import cache_folders; print(*cache_folders(), sep="\n")
 
 # What the server needs.
 $(VENV)/.runs: pyproject.toml constraints.txt

@@ -37,7 +37,7 @@ def load_library(source: Path) -> ctypes.CDLL:
     """The library of one C file, compiled on the first call on this machine; raises NativeUnavailable."""
     name = f"{source.stem}-{_fingerprint(source)}.so"
     failures = []
-    for folder in _cache_folders():
+    for folder in _own_folders():
         try:
             return _load_from(folder / name, source)
         except (OSError, subprocess.SubprocessError) as error:
@@ -68,12 +68,17 @@ def _compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
-def _cache_folders() -> Iterator[Path]:
+def cache_folders() -> list[Path]:
+    """Where libraries are kept: in the first that can be made and that no other user can write to."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    fallback = Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"
+    # A relative one is none: the specification says so, and a user without a home has none.
+    return [base / "talkahead", fallback] if base.is_absolute() else [fallback]
+
+
+def _own_folders() -> Iterator[Path]:
     """Folders of this user alone: what lies there is executed."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
-        if not folder.is_absolute():  # the specification says so, and a user without a home has none
-            continue
+    for folder in cache_folders():
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = folder.lstat()

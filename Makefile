@@ -12,6 +12,8 @@ OUT ?= out.wav
 VOICE ?=
 # More options of `talkahead serve` and `talkahead speak`, of pytest, and of the training.
 OPTIONS ?=
+# What `make fresh` runs of apt, clone, speak, test; nothing means all.
+STEPS ?=
 # PyTorch's index for machines without a GPU saves two gigabytes: TORCH_INDEX=<address from pytorch's install page>
 TORCH_INDEX ?=
 TORCH := torch==2.13.0
@@ -19,7 +21,7 @@ TORCH := torch==2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test sanitize check train samples clean
+.PHONY: help setup speak serve doctor test fresh sanitize check train samples clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +41,9 @@ doctor: $(VENV)/.runs ## what is missing on this machine
 
 test: $(VENV)/.installed ## all tests
 	@$(BIN)/python -m pytest $(OPTIONS)
+
+fresh: ## the README's commands on a fresh Debian 12, as root; some of them: STEPS="apt speak"
+	@exec $(PYTHON) tests/fresh.py $(STEPS)
 
 sanitize: $(VENV)/.installed ## the tests of native code once more, under gcc's address and undefined-behaviour sanitizers
 	@export TALKAHEAD_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"

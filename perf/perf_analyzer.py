@@ -22,7 +22,7 @@ from typing import Any, Self
 from instruments import report
 from instruments.environment import Environment
 from instruments.report import Spread
-from instruments.server import add_server_options, server_at
+from instruments.server import add_server_options, served_repository, server_at
 from perf.texts import TEXTS
 
 _LIBRARIES = {"libb64.so.0d": "libb64-", "libcudart.so.12": "libcudart-"}
@@ -75,9 +75,10 @@ class Profile:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    environment = Environment.record()
+    repository = served_repository(options)
+    environment = Environment.record(repository)
     with (
-        server_at(options.server, options.metrics, options.serve_option) as server,
+        server_at(options.server, options.metrics, options.serve_option, repository) as server,
         tempfile.TemporaryDirectory(prefix="perf-analyzer-") as folder,
     ):
         analyzer = Analyzer(Path(folder), server.grpc, options.voice)

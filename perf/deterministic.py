@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from instruments import report
+from instruments.environment import REPOSITORY, Environment
+from instruments.server import server_at
 from perf import cell
 from perf.arguments import add_slices
-from instruments.environment import REPOSITORY, Environment
 from perf.load import Load, Mode
-from instruments.server import server_at
 from perf.turns import Configuration, by_turns
 
 _OPTION = "--deterministic"
@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             load = Load(Mode.CLOSED, streams, options.seconds, None, {})
             cells += by_turns(own, beside, load, options.slices)
     print(cell.tables(cells))
+    for one in cells:
+        if one.gain is not None:
+            print(f"\n{one.streams} streams: {one.gain.audio_s_per_s} the audio of {one.gain.over}")
     settings = {"seconds": options.seconds, "slices": options.slices}
     drafted = environment.drafting(options.repository, {pair for one in cells for pair in one.pairs})
     report.save(options.out, "deterministic", drafted, settings, cells)

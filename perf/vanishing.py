@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing import get_context
@@ -21,10 +21,10 @@ from typing import Self
 from talkahead_client import Client
 
 from instruments import report
-from perf.arguments import at_least
 from instruments.environment import REPOSITORY, Environment
-from perf.memory import SERVER, resident_bytes
 from instruments.server import server_at
+from perf.arguments import at_least
+from perf.memory import SERVER, resident_bytes
 from perf.texts import TEXTS
 
 _TEXT = " ".join(TEXTS[:8])
@@ -102,11 +102,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(address: str, memory: Memory, streams: int, rounds: int) -> list[Round]:
+def measure(
+    address: str, memory: Memory, streams: int, rounds: int, kinds: Iterable[Leaving] = Leaving
+) -> list[Round]:
     """Rounds of one kind, then of the other, each after some that nobody counts: the first ones grow it."""
     measured = []
     with Client(address) as client:
-        for leaving in Leaving:
+        for leaving in kinds:
             for number in range(-_WARM_UP_ROUNDS, rounds):
                 before = memory()
                 _leave(address, streams, leaving)

@@ -17,7 +17,7 @@ from typing import Self
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = ROOT / "model_repository"
-PACKAGES = ("numpy", "nvidia-pytriton", "torch", "transformers", "tritonclient")
+PACKAGES = ("gguf", "llama-cpp-python", "numpy", "nvidia-pytriton", "torch", "transformers", "tritonclient")
 
 
 @dataclass(frozen=True)

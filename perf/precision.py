@@ -26,7 +26,8 @@ from torch import Tensor
 from instruments import report
 from instruments.environment import ROOT, Environment
 from perf.arguments import add_precision
-from perf.talker import Prompt, text_prompts
+from perf.talker.prompts import text_prompts
+from perf.talker.talker import Prompt
 
 _SLOT = slice(0, 1)
 

@@ -3,6 +3,7 @@
 The talker speaks texts by itself; on what it said, the ranks of each set of heads are counted, and the best
 trees are kept beside the heads. Groups come from the talker's embeddings (Yanuka et al. 2025, section 2.1),
 at the thresholds that give the mean sizes asked for, or at those given: thresholds belong to one model each.
+At last, what each served draft brings with `match` is counted by drafting.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.drafting.calibrated_trees import NAME, CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_files import ACCEPTANCE, draft_folder, read_offer
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.manifest import Manifest, sha256
 from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
+from torch import Tensor
 
+from build_engines.acceptance import count_acceptance
 from build_engines.prompts import make_prompts
 from instruments.dataset import Dataset
 from instruments.draft_ranks import count_ranks
-from instruments.own_speech import OwnSpeech, Utterance, read_prompts
+from instruments.own_speech import OwnSpeech, read_prompts
 from instruments.provenance import LICENCE, readable_files, source_commit
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
@@ -57,24 +61,47 @@ def run(options: argparse.Namespace) -> None:
     folder = options.repository / "talker" / "1"
     talker = Llama.load(folder)
     _calibrate_groups(talker, folder, options)
+    _calibrate_all_trees(talker, folder, options)
+    _count_acceptance(folder, options)
+
+
+def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespace) -> None:
     heads = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
     if not heads:
         print("calibrate: no heads, so no trees")
         return
     sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
-    spoken = _own_speech(talker, sampling, options)
+    spoken = OwnSpeech(talker, _prompts(options), sampling, options.seed).plain()
     for one in heads:
         paths = count_ranks(_heads_of(one, folder), spoken, sampling)
         _calibrate_trees(one, paths, options.nodes)
 
 
-def _own_speech(talker: Llama, sampling: RequestOptions, options: argparse.Namespace) -> list[Utterance]:
+def _prompts(options: argparse.Namespace) -> list[Tensor]:
     encoder = options.repository / "encoder" / "1"
     if options.dataset is None:
-        prompts = make_prompts(encoder, options.texts, options.count)
-    else:
-        prompts = read_prompts(encoder, Dataset(options.dataset, "calibration"), options.count, seed=1)
-    return OwnSpeech(talker, prompts, sampling, options.seed).plain()
+        return make_prompts(encoder, options.texts, options.count)
+    return read_prompts(encoder, Dataset(options.dataset, "calibration"), options.count, seed=1)
+
+
+def _count_acceptance(folder: Path, options: argparse.Namespace) -> None:
+    """Of what is served; what lies beside it for trials is not."""
+    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    for name, sizes in read_offer(folder).drafters.items():
+        draft = draft_folder(folder, name)
+        counted = count_acceptance(
+            draft, name, sizes.nodes, folder, _prompts(options), sampling, options.seed
+        )
+        counted.save(draft)
+        _list_file(draft, ACCEPTANCE)
+        brought = ", ".join(f"{nodes}: {tokens:.2f}" for nodes, tokens in counted.committed_per_step.items())
+        print(f"calibrate: {name} with match, tokens a step by nodes: {brought}")
+
+
+def _list_file(folder: Path, name: str) -> None:
+    """The manifest of what lies in a folder knows the file as it is now."""
+    manifest = Manifest.read(folder)
+    replace(manifest, files={**manifest.files, name: sha256(folder / name)}).write(folder)
 
 
 def _heads_of(folder: Path, talker: Path) -> DraftHeads:
@@ -86,8 +113,7 @@ def _heads_of(folder: Path, talker: Path) -> DraftHeads:
 def _calibrate_trees(folder: Path, paths: RankPaths, sizes: Sequence[int]) -> None:
     trees = CalibratedTrees.of(sha256(folder / WEIGHTS), paths, sizes)
     trees.save(folder)
-    manifest = Manifest.read(folder)
-    replace(manifest, files={**manifest.files, NAME: sha256(folder / NAME)}).write(folder)
+    _list_file(folder, NAME)
     for one in trees.trees:
         print(f"calibrate: {folder.name}, {one.nodes} nodes: {one.committed_per_step:.3f} tokens a step")
 

@@ -73,7 +73,7 @@ def sentence(environment: Environment, cells: Sequence[Cell]) -> str:
     )
     is_faster = any(gain.is_faster for _, gain in gains)
     return (
-        f"On {environment.cores} cores of {environment.cpu}, the talker's speed with {pairs} over that with "
+        f"On {environment.machine}, the talker's speed with {pairs} over that with "
         f"{gains[0][1].over}: {loads}."
         f"{'' if is_faster else ' Drafting ahead brings nothing on this machine.'}"
     )

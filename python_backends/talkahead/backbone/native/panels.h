@@ -53,7 +53,7 @@ INLINE vec add_product(int kind, vec sum, word x, vec weights) {
 #endif
     float value;
     memcpy(&value, &x, sizeof value);
-    return sum + spread(value) * weights;
+    return add_multiplied(sum, spread(value), weights);
 }
 
 /* What sums of bytes, which are whole numbers, are worth. */

@@ -13,11 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, Self
+
+from talkahead_client.protocol import STATS, Stats
 
 from instruments import report
 from instruments.environment import Environment
@@ -34,6 +37,8 @@ class Profile:
     """One concurrency. Times in milliseconds since each request, one entry per request."""
 
     concurrency: int
+    pairs: dict[str, int]
+    """Drafter and verifier that the server reports, and in how many requests."""
     requests: int
     requests_per_s: float
     first_ms: Spread
@@ -53,6 +58,7 @@ class Profile:
         wall_ns = max(ends) - min(request["timestamp"] for request in requests)
         return cls(
             concurrency=int(experiment["experiment"]["value"]),
+            pairs=dict(Counter(map(_pair, requests))),
             requests=len(requests),
             requests_per_s=1e9 * len(requests) / wall_ns,
             first_ms=Spread.of(first),
@@ -85,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         profiles = [analyzer.run(streams, options.requests * streams) for streams in options.streams]
     print(report.table([profile.row() for profile in profiles]))
     settings = {"requests_per_stream": options.requests, "voice": options.voice}
-    report.save(options.out, "perf_analyzer", environment, settings, profiles)
+    drafted = environment.drafting(repository, {pair for profile in profiles for pair in profile.pairs})
+    report.save(options.out, "perf_analyzer", drafted, settings, profiles)
     return 0
 
 
@@ -136,6 +143,10 @@ def _last_audio(request: Mapping[str, Any]) -> int:
         if outputs.get("IS_LAST") is True:
             return index
     raise SystemExit("perf_analyzer: a stream ended without its last chunk")
+
+
+def _pair(request: Mapping[str, Any]) -> str:
+    return Stats.from_wire(request["response_outputs"][_last_audio(request)][STATS.name]).pair
 
 
 def _binary() -> str:

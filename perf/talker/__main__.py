@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "top_p": spoken.top_p,
         "top_k": spoken.top_k,
         "max_frames": max_frames(spoken),
-        "llama_cpp_agreement": agreement and asdict(agreement),
+        "llama_cpp": None if agreement is None else {"features": _features(), **asdict(agreement)},
     }
     report.save(options.out, "talker", environment, settings, comparisons)
     return 0
@@ -112,6 +112,12 @@ def _llama_cpp(options: argparse.Namespace) -> list[Contender]:
         return LlamaCppTalker(options.repository, streams, precision, options.threads)
 
     return [Contender(LLAMA_CPP, precision, partial(make, precision)) for precision in TYPES]
+
+
+def _features() -> str:
+    from perf.talker.llama_cpp_talker import features
+
+    return features()
 
 
 def _agreement(options: argparse.Namespace, prompts: Sequence[Prompt], spoken: RequestOptions) -> Agreement:

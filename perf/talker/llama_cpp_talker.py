@@ -30,6 +30,12 @@ _LOG = llama_cpp.llama_log_callback(_show)
 """It is called for as long as the library lives."""
 
 
+def features() -> str:
+    """What it was compiled for."""
+    said: bytes = llama_cpp.llama_print_system_info()
+    return said.decode().strip(" |")
+
+
 class LlamaCppTalker:
     """Prompts go in as embeddings, frames as tokens; each stream is drawn by a sampler chain of its own."""
 

@@ -155,7 +155,7 @@ def test_without_llama_cpp_the_command_says_how_to_get_it(
     [missing] = [line for line in printed.err.splitlines() if "llama.cpp is missing" in line]
     assert "--editable '.[llama]'" in missing
     kept = json.loads(out.read_text())
-    assert kept["settings"]["llama_cpp_agreement"] is None
+    assert kept["settings"]["llama_cpp"] is None
     assert [one["streams"] for one in kept["results"]] == [1, 2]
     kinds = [(score["kind"], score["precision"]) for score in kept["results"][0]["scores"]]
     assert kinds[1:] == [("generate", "float32"), ("generate", "bfloat16")]

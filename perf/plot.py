@@ -56,9 +56,8 @@ def draw(report: dict[str, Any], out: Path) -> None:
     axes[0].set_ylim(bottom=0)
     axes[0].legend()
     machine = report["environment"]
-    cores = f"{machine['cores']} cores of {machine['cpu']}, {machine['cpu_path']}"
-    title = f"{cores}, commit {machine['commit'][:10]}"
-    figure.suptitle(title, fontsize=9)
+    cpu = f"{machine['cores']} cores of {machine['cpu']}, {machine['cpu_path']}"
+    figure.suptitle(f"{cpu}, commit {machine['commit'][:10]}", fontsize=9)
     figure.savefig(out, dpi=150)
     pyplot.close(figure)
 

@@ -20,7 +20,7 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.pairs import DRAFTER_OPTIONS
 
-ROWS = (1, 2, 4, 8, 16)
+ROWS = (1, 2, 4, 16)
 _PROMPT = 120
 """Positions behind which steps are timed: a short prompt and a second or two of speech."""
 _ROUNDS = 3

@@ -15,7 +15,6 @@ from enum import StrEnum
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import median
 from typing import Self
 
 from talkahead_client import Client
@@ -27,7 +26,7 @@ from perf.arguments import at_least
 from perf.memory import SERVER, resident_bytes
 from perf.texts import TEXTS
 
-_TEXT = " ".join(TEXTS[:8])
+_TEXT = " ".join(TEXTS)
 """Long enough to be left in the middle."""
 _WARM_UP_ROUNDS = 3
 _IDLE_LIMIT_S = 60.0
@@ -58,8 +57,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Growth:
-    """What a client (one stream on one connection) left, by process: medians over the rounds of one kind, of
-    which a few meet an allocator that takes or gives back a large piece.
+    """What a client (one stream on one connection) left: by how much the server grew over all rounds of one
+    kind. An allocator takes and gives back large pieces, so that a single round says little.
 
     Args:
         bytes_per_client: in the processes that keep something of a stream while it runs; the others' memory
@@ -75,8 +74,8 @@ class Growth:
     @classmethod
     def of(cls, leaving: Leaving, rounds: Sequence[Round]) -> Self:
         own = [one for one in rounds if one.leaving is leaving]
-        by_process = {name: median(one.grown[name] / one.streams for one in own) for name in own[0].grown}
         clients = sum(one.streams for one in own)
+        by_process = {name: sum(one.grown[name] for one in own) / clients for name in own[0].grown}
         return cls(leaving, clients, sum(by_process[name] for name in _HOLDERS), by_process, own)
 
     def row(self) -> dict[str, str]:
@@ -162,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.vanishing", description=__doc__)
     add = parser.add_argument
     add("--streams", type=at_least(1), default=15, help="of each process that leaves (%(default)s)")
-    add("--rounds", type=at_least(1), default=10, help="of either kind (%(default)s)")
+    add("--rounds", type=at_least(1), default=30, help="of either kind (%(default)s)")
     add("--repository", type=Path, default=REPOSITORY, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/vanishing.json"), help="(%(default)s)")
     return parser

@@ -137,8 +137,8 @@ def test_comparisons_that_make_no_sense_are_refused(
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.needs("matplotlib")
 def test_a_report_becomes_a_picture(triton: FakeTriton, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="only the extra `perf` brings it")
     from perf import plot
 
     out = tmp_path / "latency.json"

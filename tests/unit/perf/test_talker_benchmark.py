@@ -125,8 +125,8 @@ def test_generate_says_what_the_engine_says() -> None:
     assert found.frames == 2 * 30 and found.parted_frame is None
 
 
+@pytest.mark.needs("llama_cpp")
 def test_llama_cpp_says_what_the_engine_says_in_one_batch_and_after_another() -> None:
-    pytest.importorskip("llama_cpp", reason="only the extra `llama` brings it")
     from perf.talker.llama_cpp_talker import LlamaCppTalker
 
     prompts = text_prompts(REPOSITORY)[:3]

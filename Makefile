@@ -47,6 +47,7 @@ sanitize: $(VENV)/.installed ## the tests of native code once more, under gcc's 
 
 check: $(VENV)/.installed ## style and types
 	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 train: $(VENV)/.installed ## make the shipped weights from nothing (hours)

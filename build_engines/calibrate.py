@@ -21,14 +21,13 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.manifest import Manifest, sha256
 from talkahead.speculation.rank_paths import RankPaths
-from torch import Tensor
-from torch.nn import functional
+from talkahead.speculation.similarity_groups import cosine_of
 
 from build_engines.prompts import make_prompts
-from training.dataset import Dataset
-from training.draft_acceptance import OwnSpeech, count_ranks
-from training.export import LICENCE, readable_files, source_commit
-from training.own_speech import Utterance, read_prompts
+from instruments.dataset import Dataset
+from instruments.draft_ranks import count_ranks
+from instruments.own_speech import OwnSpeech, Utterance, read_prompts
+from instruments.provenance import LICENCE, readable_files, source_commit
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
 MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
@@ -106,11 +105,3 @@ def _calibrate_groups(talker: Llama, folder: Path, options: argparse.Namespace) 
         )
     files = readable_files(path for path in sorted(out.iterdir()) if path.stem == "groups")
     Manifest(_COMMAND, source_commit(), "the talker's embeddings", 0, {}, files, LICENCE, target).write(out)
-
-
-def cosine_of(embeddings: Tensor, mean_size: float) -> float:
-    """The threshold above which a token has `mean_size` neighbours on average, itself among them."""
-    unit = functional.normalize(embeddings.to(torch.float32), dim=1)
-    cosines = (unit @ unit.T).fill_diagonal_(2.0).flatten()
-    count = max(1, min(round(mean_size * len(unit)), len(cosines) - 1))
-    return round(float(cosines.kthvalue(len(cosines) - count).values), 4)

@@ -14,11 +14,12 @@ from talkahead_client import Client
 from talkahead_client.figures import AUDIBLE
 from talkahead_client.protocol import PARAMETERS, ParameterValue
 
-from perf import report, stages
-from perf.environment import Environment
+from instruments import report
+from instruments.environment import Environment
+from instruments.report import Spread
+from instruments.server import Server, add_server_options, server_at
+from perf import stages
 from perf.load import Load, Mode, Utterance
-from perf.report import Spread
-from perf.server import Server, add_server_options, server_at
 from perf.stages import Stage
 
 

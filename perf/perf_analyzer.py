@@ -19,10 +19,10 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, Self
 
-from perf import report
-from perf.environment import Environment
-from perf.report import Spread
-from perf.server import add_server_options, server_at
+from instruments import report
+from instruments.environment import Environment
+from instruments.report import Spread
+from instruments.server import add_server_options, server_at
 from perf.texts import TEXTS
 
 _LIBRARIES = {"libb64.so.0d": "libb64-", "libcudart.so.12": "libcudart-"}

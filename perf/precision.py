@@ -23,9 +23,9 @@ from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
 from torch import Tensor
 
-from perf import report
+from instruments import report
+from instruments.environment import ROOT, Environment
 from perf.arguments import add_precision
-from perf.environment import ROOT, Environment
 from perf.talker import Prompt, text_prompts
 
 _SLOT = slice(0, 1)

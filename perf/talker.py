@@ -34,8 +34,8 @@ from talkahead.types import SegmentHeader
 from transformers import LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from perf import report
-from perf.environment import ROOT, Environment
+from instruments import report
+from instruments.environment import ROOT, Environment
 from perf.texts import TEXTS
 
 Prompt = npt.NDArray[np.float32]

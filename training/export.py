@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,36 +11,16 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder
-from talkahead.manifest import NAME, Manifest, sha256
+from talkahead.manifest import NAME, Manifest
 from torch import nn
 
-LICENCE = (
-    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt, cmu_us_rms, cmu_us_awb "
-    "and cmu_us_kal16 (Carnegie Mellon University, BSD-like licence; Debian package libflite1) of sentences "
-    "from WordNet 3.0 (Princeton University, WordNet licence; Debian package wordnet-base) and of patterns "
-    "written for this project."
-)
-
-
-def source_commit() -> str:
-    """The checked-out commit, or `unknown` outside a repository."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+from instruments.provenance import LICENCE, readable_files, source_commit
 
 
 def silence_code(codec: Codec, frames: int = 50) -> int:
     """The code that the encoder gives digital silence, away from its edges."""
     silence = torch.zeros(1, frames * codec.config.hop)
     return int(codec.encode(silence, torch.tensor([frames]))[0, frames // 2])
-
-
-def readable_files(paths: Iterable[Path]) -> dict[str, str]:
-    """Hashes by name, as manifests hold them, of files that everybody may read from now on."""
-    found = {}
-    for path in paths:
-        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
-        found[path.name] = sha256(path)
-    return found
 
 
 def put(

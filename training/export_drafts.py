@@ -12,7 +12,7 @@ import torch
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
 from talkahead.manifest import Manifest
 
-from training.export import LICENCE, readable_files, source_commit
+from instruments.provenance import LICENCE, readable_files, source_commit
 
 
 def put(source: Path, talker: Path, data: str) -> Path:

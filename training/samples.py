@@ -18,15 +18,15 @@ import numpy as np
 from talkahead.audio.codec import Codec
 from talkahead_client import Client
 
-from perf.environment import Environment
-from perf.server import add_server_options, server_at
+from instruments.environment import Environment
+from instruments.material import held_out_sentences, paragraphs
+from instruments.measures.frames import SAMPLE_RATE_HZ, Audio
+from instruments.recogniser import Recogniser, WordErrors
+from instruments.server import add_server_options, server_at
+from instruments.teacher import Teacher
 from training.comparison import resynthesize
-from training.material import held_out_sentences, paragraphs
-from training.measures.frames import SAMPLE_RATE_HZ, Audio
 from training.pictures import draw
-from training.recogniser import Recogniser, WordErrors
 from training.served_speech import Request, speak_all
-from training.teacher import Teacher
 
 NUM_SENTENCES = 20
 _PER_CATEGORY = 4

@@ -24,9 +24,9 @@ matplotlib.use("Agg")  # writes files, needs no screen
 import numpy as np
 from matplotlib import pyplot
 
-from perf import report
-from perf.costing import HEADS, Shape
-from perf.environment import ROOT, Environment
+from instruments import report
+from instruments.environment import ROOT, Environment
+from instruments.talker_shape import Shape
 from training.draft_trial import NAME, TOLERANCE
 
 STREAMS = (1, 4, 16)
@@ -60,8 +60,14 @@ class Costing:
         ]
         return float(np.interp(nodes, sizes, costs))
 
+    @property
+    def num_heads(self) -> int:
+        """So many were costed together."""
+        (size,) = {size for _, part, _, size in self.ms if part == "heads"}
+        return size
+
     def heads(self, shape: str, streams: int) -> float:
-        return self.ms[shape, "heads", streams, HEADS]
+        return self.ms[shape, "heads", streams, self.num_heads]
 
     def draft(self, shape: str, streams: int, layers: int) -> float:
         """One token of a draft of few layers, and its draw."""
@@ -234,7 +240,7 @@ def cost_table(costing: Costing, streams: int) -> str:
                 "parameters": f"{costing.parameters[shape] / 1e6:.1f} M",
                 "plain step": f"{plain:.2f} ms",
                 **{f"{size} nodes": f"{costing.step(shape, streams, size) / plain:.2f}" for size in nodes},
-                f"{HEADS} heads": f"{costing.heads(shape, streams) / plain:.2f}",
+                f"{costing.num_heads} heads": f"{costing.heads(shape, streams) / plain:.2f}",
                 **{
                     f"draft of {layers}": f"{costing.draft(shape, streams, layers) / plain:.2f}"
                     for layers in (1, 2, 3)

@@ -16,15 +16,15 @@ from talkahead.config import RequestOptions
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from torch import Tensor, nn
 
+from instruments.dataset import Dataset
+from instruments.draft_shape import DraftShape
+from instruments.own_speech import OwnSpeech, read_prompts
 from training.checkpoint import Checkpoint, go_on_from, report
 from training.compiled_layers import compile_layers
-from training.dataset import Dataset
-from training.draft_acceptance import Acceptance, OwnSpeech
+from training.draft_acceptance import Acceptance
 from training.draft_lessons import FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
-from training.draft_shape import DraftShape
 from training.optimizers import optimizers_of
-from training.own_speech import read_prompts
 from training.schedule import Schedule
 
 TABLES = ("embed_tokens", "lm_head", "linears")

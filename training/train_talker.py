@@ -20,9 +20,9 @@ from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from instruments.dataset import STEP, Batch, Dataset
 from training.checkpoint import Checkpoint, go_on_from, report
 from training.compiled_layers import compile_layers
-from training.dataset import STEP, Batch, Dataset
 from training.optimizers import optimizers_of
 from training.schedule import Schedule
 from training.shared_codes import plain, share

@@ -18,10 +18,10 @@ from talkahead.drafting.draft_heads import DraftHeads
 from torch import Tensor, nn
 from torch.nn import functional
 
+from instruments.dataset import Dataset
 from training import export_drafts
 from training.checkpoint import Checkpoint
 from training.compiled_layers import compile_layers
-from training.dataset import Dataset
 from training.draft_lessons import IGNORE, FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
 from training.optimizers import optimizers_of

@@ -28,9 +28,11 @@ from talkahead.backbone.text_encoder import TextEncoderConfig
 from talkahead.config import RequestOptions
 from talkahead.manifest import sha256
 
-from perf import report
+from instruments import report
+from instruments.environment import ROOT, Environment
+from instruments.material import Sentence, held_out_sentences
+from instruments.setting import Setting
 from perf.arguments import add_precision
-from perf.environment import ROOT, Environment
 from perf.speculation import pictures, tables
 from perf.speculation.bench import Bench, Row, Scale
 from perf.speculation.installation import Installation
@@ -41,8 +43,6 @@ from perf.speculation.plan import MEL_SIZES, Part, Plan, chosen, missing, plans
 from perf.speculation.quality import Hall, teacher_word_errors
 from perf.speculation.shares import measure, pairs
 from perf.speculation.studio import Studio
-from training.comparison import Setting
-from training.material import Sentence, held_out_sentences
 
 _PER_CATEGORY, _CATEGORIES = 84, 6
 _WHOLE = Scale(504, 96, 30, (1, 4, 16), seeds=(1, 2, 3, 4), sweep_seeds=(1, 2), tree_seeds=(1, 2))

@@ -11,7 +11,7 @@ from talkahead.speculation.contracts import Preserves
 from talkahead.speculation.registry import VERIFIERS
 from talkahead.speculation.verifier_options import SETTINGS
 
-from training.draft_shape import DraftShape
+from instruments.draft_shape import DraftShape
 
 NO_DRAFT = "none"
 ACCEPT_ALL = "everything"

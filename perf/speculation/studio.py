@@ -25,11 +25,11 @@ from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.verifier_options import VerifierOptions
 from torch import Tensor
 
+from instruments.material import Sentence
+from instruments.own_speech import Utterance, sentence_prompts, speak
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.installation import Installation
 from perf.speculation.methods import ACCEPT_ALL, Method, Talker
-from training.material import Sentence
-from training.own_speech import Utterance, sentence_prompts, speak
 
 MAX_FRAMES = 700
 """14 s: a sentence that has not ended by then has gone astray."""

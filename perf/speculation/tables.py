@@ -7,7 +7,7 @@ from typing import Any
 
 from talkahead.speculation.contracts import Preserves
 
-from perf import report
+from instruments import report
 from perf.speculation.bench import Row
 from perf.speculation.methods import NO_DRAFT, Talker
 from perf.speculation.plan import NODES_TOLERANCE, Part

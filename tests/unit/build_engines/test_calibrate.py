@@ -17,7 +17,6 @@ from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.text.symbols import NUM_SYMBOLS
 
 from build_engines.__main__ import main
-from build_engines.calibrate import cosine_of
 
 WIDTH, EOS = 16, 24
 
@@ -61,12 +60,3 @@ def test_trees_and_groups_are_written_for_this_talker(
     manifest.verify(talker / "groups")
     assert manifest.target == target_hash(talker)
     assert capsys.readouterr().out.count("calibrate: ") == 4
-
-
-def test_a_threshold_gives_the_mean_number_of_neighbours() -> None:
-    embeddings = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
-    unit = torch.nn.functional.normalize(embeddings, dim=1)
-    cosines = (unit @ unit.T).fill_diagonal_(1.0)
-    for size in (1.5, 5.0, 20.0):
-        neighbours = (cosines > cosine_of(embeddings, size)).sum(1).double().mean()
-        assert float(neighbours) == pytest.approx(size, rel=0.02)

@@ -13,10 +13,9 @@ import pytest
 from fake_triton import FakeStream, FakeTriton, chunk
 from talkahead_client import Client
 
-from perf import latency, report
+from instruments.server import Server
+from perf import latency
 from perf.load import Load, Mode
-from perf.report import Spread
-from perf.server import Server, read_ready_line
 from perf.texts import TEXTS
 
 
@@ -89,18 +88,3 @@ def test_a_report_becomes_a_picture(triton: FakeTriton, tmp_path: Path) -> None:
 
 def test_texts_are_plain_sentences() -> None:
     assert len(TEXTS) == len(set(TEXTS)) and all(10 < len(text) < 100 for text in TEXTS)
-
-
-def test_a_spread_of_nothing_is_not_a_number() -> None:
-    assert Spread.of([1.0, 2.0, 3.0]) == Spread(3, 2.0, 2.9)
-    assert str(Spread.of([]).p50) == "nan"
-
-
-def test_a_table_is_aligned() -> None:
-    assert report.table([{"a": "1", "long": "x"}, {"a": "22", "long": "y"}]) == " a  long\n 1     x\n22     y"
-
-
-def test_the_ready_line() -> None:
-    line = "ready grpc 127.0.0.1:1 http 127.0.0.1:2 metrics 127.0.0.1:3\n"
-    assert read_ready_line(line) == Server("127.0.0.1:1", "127.0.0.1:3")
-    assert read_ready_line(line).metrics_url == "http://127.0.0.1:3/metrics"

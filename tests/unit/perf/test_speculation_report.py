@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from perf import report
-from perf.environment import ROOT, Environment
+from instruments import report
+from instruments.environment import ROOT, Environment
 from perf.speculation import tables
 from perf.speculation.bench import Row
 from perf.speculation.plan import Part

@@ -10,10 +10,11 @@ import pytest
 import torch
 from talkahead.audio.codec import Codec, CodecConfig
 
-from training.comparison import Bench, Setting, compare
-from training.material import Sentence
-from training.measures.frames import Audio
-from training.teacher import Teacher
+from instruments.material import Sentence
+from instruments.measures.frames import Audio
+from instruments.setting import Setting
+from instruments.teacher import Teacher
+from training.comparison import Bench, compare
 
 pytestmark = pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
 

@@ -9,10 +9,10 @@ from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
 
-from training.dataset import Batch
+from instruments.dataset import Batch
+from instruments.draft_shape import DraftShape, first_layers
 from training.draft_lessons import IGNORE, FrozenTalker, Lesson
 from training.draft_losses import Teaching, weighted
-from training.draft_shape import DraftShape, first_layers
 from training.optimizers import optimizers_of
 from training.train_drafts import TABLES
 

@@ -86,6 +86,11 @@ class Method:
         return self.verifier in VERIFIERS and VERIFIERS[self.verifier].reads_probs
 
     @property
+    def trials(self) -> int:
+        """Draws after each node that drafted tokens are compared with."""
+        return int(self.options["tolerance"]) if self.verifier == "tolerance" else 1
+
+    @property
     def verifier_options(self) -> dict[str, int | float]:
         return {name: value for name, value in self.options.items() if name in SETTINGS}
 

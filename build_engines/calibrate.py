@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts", type=Path, default=Path("perf/texts.txt"), help="one a line, spoken by every voice")
     add("--dataset", type=Path, help="speak its calibration texts instead of --texts")
     add("--count", type=int, default=200, help="of the texts, at most (%(default)s)")
+    add("--heads", nargs="+", metavar="NAME", help="count trees of these alone, and leave groups as they are")
     add("--tried", type=int, default=60, help="of the texts, to count what a tolerance accepts (%(default)s)")
     add("--nodes", type=int, nargs="+", default=NODES, help="of each tree, root included (%(default)s)")
     sizes = parser.add_mutually_exclusive_group()
@@ -63,8 +64,10 @@ def run(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     folder = options.repository / "talker" / "1"
     talker = Llama.load(folder)
-    _calibrate_groups(talker, folder, options)
-    heads = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
+    if not options.heads:
+        _calibrate_groups(talker, folder, options)
+    found = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
+    heads = [one for one in found if not options.heads or one.name in options.heads]
     if not heads:
         print("calibrate: no heads, so no trees")
         return

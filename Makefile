@@ -40,10 +40,15 @@ doctor: $(VENV)/.runs ## what is missing on this machine
 test: $(VENV)/.installed ## all tests
 	@$(BIN)/python -m pytest $(OPTIONS)
 
-sanitize: $(VENV)/.installed ## the tests of native code once more, under gcc's address and undefined-behaviour sanitizers
-	@export TALKAHEAD_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+sanitize: $(VENV)/.installed ## the tests of native code, on every path of the CPU, under gcc's address and undefined-behaviour sanitizers
+	@paths=$$($(BIN)/python -c 'from talkahead.cpu_path import cpu_paths; print(*cpu_paths())')
+	export TALKAHEAD_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so.6)"
-	ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest tests/unit/backbone tests/unit/drafting tests/unit/speculation $(OPTIONS)
+	for path in $$paths; do
+		echo "== $$path"
+		TALKAHEAD_CPU=$$path ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest \
+			tests/unit/backbone tests/unit/drafting tests/unit/speculation $(OPTIONS)
+	done
 
 check: $(VENV)/.installed ## style and types
 	@$(BIN)/ruff check .

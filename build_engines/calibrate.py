@@ -3,7 +3,8 @@
 The talker speaks texts by itself, and the best trees are kept beside each set of heads: for one draw by the
 ranks of what was said, for a tolerance by what it would accept of a wide tree. Groups come from the talker's
 embeddings (Yanuka et al. 2025, section 2.1), at the thresholds that give the mean sizes asked for, or at
-those given: thresholds belong to one model each.
+those given: thresholds belong to one model each. At last, what each served draft brings with `match` is
+counted by drafting.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.drafting.calibrated_trees import NAME, CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_files import ACCEPTANCE, draft_folder, read_offer
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.manifest import Manifest, sha256
@@ -25,6 +27,7 @@ from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
 from torch import Tensor
 
+from build_engines.acceptance import count_acceptance
 from build_engines.prompts import make_prompts
 from instruments.accepted_paths import count_accepted
 from instruments.dataset import Dataset
@@ -46,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts", type=Path, default=Path("perf/texts.txt"), help="one a line, spoken by every voice")
     add("--dataset", type=Path, help="speak its calibration texts instead of --texts")
     add("--count", type=int, default=200, help="of the texts, at most (%(default)s)")
-    add("--heads", nargs="+", metavar="NAME", help="count trees of these alone, and leave groups as they are")
+    add("--heads", nargs="+", metavar="NAME", help="count trees of these, and nothing else")
     add("--tried", type=int, default=60, help="of the texts, to count what a tolerance accepts (%(default)s)")
     add("--nodes", type=int, nargs="+", default=NODES, help="of each tree, root included (%(default)s)")
     sizes = parser.add_mutually_exclusive_group()
@@ -66,6 +69,12 @@ def run(options: argparse.Namespace) -> None:
     talker = Llama.load(folder)
     if not options.heads:
         _calibrate_groups(talker, folder, options)
+    _calibrate_all_trees(talker, folder, options)
+    if not options.heads:
+        _count_acceptance(folder, options)
+
+
+def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespace) -> None:
     found = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
     heads = [one for one in found if not options.heads or one.name in options.heads]
     if not heads:
@@ -90,6 +99,26 @@ def _prompts(options: argparse.Namespace) -> list[Tensor]:
     return read_prompts(encoder, Dataset(options.dataset, "calibration"), options.count, seed=1)
 
 
+def _count_acceptance(folder: Path, options: argparse.Namespace) -> None:
+    """Of what is served; what lies beside it for trials is not."""
+    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    for name, sizes in read_offer(folder).drafters.items():
+        draft = draft_folder(folder, name)
+        counted = count_acceptance(
+            draft, name, sizes.nodes, folder, _prompts(options), sampling, options.seed
+        )
+        counted.save(draft)
+        _list_file(draft, ACCEPTANCE)
+        brought = ", ".join(f"{nodes}: {tokens:.2f}" for nodes, tokens in counted.committed_per_step.items())
+        print(f"calibrate: {name} with match, tokens a step by nodes: {brought}")
+
+
+def _list_file(folder: Path, name: str) -> None:
+    """The manifest of what lies in a folder knows the file as it is now."""
+    manifest = Manifest.read(folder)
+    replace(manifest, files={**manifest.files, name: sha256(folder / name)}).write(folder)
+
+
 def _heads_of(folder: Path, talker: Path) -> DraftHeads:
     network = Draft.load(folder, talker).network
     assert isinstance(network, DraftHeads)
@@ -101,8 +130,7 @@ def _calibrate_trees(
 ) -> None:
     trees = CalibratedTrees.of(sha256(folder / WEIGHTS), paths, sizes, tolerant)
     trees.save(folder)
-    manifest = Manifest.read(folder)
-    replace(manifest, files={**manifest.files, NAME: sha256(folder / NAME)}).write(folder)
+    _list_file(folder, NAME)
     for trials in (1, *tolerant):
         for one in trees.of_trials(trials):
             print(

@@ -15,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Self
 
+from talkahead.cpu_path import cpu_path
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("numpy", "nvidia-pytriton", "torch", "transformers", "tritonclient")
 
@@ -28,6 +30,8 @@ class Environment:
     commit: str
     """With `+changes` where the working tree differs from it."""
     cpu: str
+    cpu_path: str
+    """Which of its vector units computed (`TALKAHEAD_CPU`)."""
     cores: int
     """That this process may use."""
     load_average: float
@@ -44,12 +48,18 @@ class Environment:
             command=shlex.join(["python", *sys.orig_argv[1:]]),
             commit=_commit(),
             cpu=_cpu(),
+            cpu_path=cpu_path(),
             cores=len(os.sched_getaffinity(0)),
             load_average=os.getloadavg()[0],
             python=platform.python_version(),
             versions=dict(_versions()),
             weights=dict(_weights(ROOT / "model_repository")),
         )
+
+    @property
+    def machine(self) -> str:
+        """For the head of a table."""
+        return f"{self.cpu}, {self.cpu_path}, {self.cores} cores"
 
 
 def _commit() -> str:

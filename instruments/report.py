@@ -70,7 +70,7 @@ def save(
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_finite(report), allow_nan=False) + "\n", encoding="utf-8")
-    print(f"samples and figures: {path}")
+    print(f"measured on {environment.machine}; samples and figures: {path}")
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401

@@ -52,8 +52,8 @@ def draw(report: dict[str, Any], out: Path) -> None:
     axes[0].set_ylim(bottom=0)
     axes[0].legend()
     machine = report["environment"]
-    title = f"{machine['cores']} cores of {machine['cpu']}, commit {machine['commit'][:10]}"
-    figure.suptitle(title, fontsize=9)
+    cpu = f"{machine['cores']} cores of {machine['cpu']}, {machine['cpu_path']}"
+    figure.suptitle(f"{cpu}, commit {machine['commit'][:10]}", fontsize=9)
     figure.savefig(out, dpi=150)
     pyplot.close(figure)
 

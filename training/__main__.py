@@ -72,7 +72,7 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
             *("training.tune_base", "--repository", options.repository, "--dataset", dataset),
             *("--out", tuned, "--steps", TALKERS[TUNED]),
         )
-        yield _calibrate(tuned, dataset)
+        yield (*_calibrate(tuned, dataset), "--heads", DraftKind.HEADS)
     if SMALLER in options.recipe:
         yield (
             *("training.train_talker", "--start", options.repository, "--layers", SMALLER_LAYERS),

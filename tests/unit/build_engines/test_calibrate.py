@@ -66,4 +66,4 @@ def test_trees_and_groups_are_written_for_this_talker(
     manifest = Manifest.read(talker / "groups")
     manifest.verify(talker / "groups")
     assert manifest.target == target_hash(talker)
-    assert capsys.readouterr().out.count("calibrate: ") == 6
+    assert capsys.readouterr().out.count("calibrate: ") == 7

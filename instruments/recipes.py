@@ -50,12 +50,20 @@ class Recipe:
     @property
     def told(self) -> str:
         """All of it in words."""
-        rounds = ", ".join(f"{one.steps:,} at a peak rate of {one.rate:g}" for one in self.rounds)
         loss = f"{self.soft:.0%} of the loss the talker's own distribution"
         loss = loss if self.soft else "plain cross-entropy"
         weights = "" if self.fades else "; all count the same"
         cut = f"; the first of {self.cut_from}" if self.cut_from else ""
-        return f"{self.steps:,} steps of {POSITIONS:,} positions: {rounds}; {loss}{weights}{cut}."
+        return f"{self.steps:,} steps of {POSITIONS:,} positions{self._rates}; {loss}{weights}{cut}."
+
+    @property
+    def _rates(self) -> str:
+        rates = [one.rate for one in self.rounds]
+        if len(set(rates)) > 1:
+            told = ", then ".join(f"{one.steps:,} at a peak rate of {one.rate:g}" for one in self.rounds)
+            return f": {told}"
+        steps = ", ".join(f"{one.steps:,}" for one in self.rounds)
+        return f"{f' in rounds of {steps}' if len(rates) > 1 else ''} at a peak rate of {rates[0]:g}"
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Recipe:

@@ -43,7 +43,12 @@ def test_every_blind_draft_is_a_papers_own() -> None:
 def test_a_recipe_is_told_and_read_back() -> None:
     recipe = Recipe("mtp", (Round(850, 1.2e-3), Round(900, 1e-3)), 0.0, fades=False)
     assert recipe.told == (
-        "1,750 steps of 6,000 positions: 850 at a peak rate of 0.0012, 900 at a peak rate of 0.001; "
+        "1,750 steps of 6,000 positions: 850 at a peak rate of 0.0012, then 900 at a peak rate of 0.001; "
         "plain cross-entropy; all count the same."
+    )
+    same = Recipe("heads", (Round(850, 1.2e-3), Round(1_000, 1.2e-3)), 0.8, cut_from="heads-6")
+    assert same.told == (
+        "1,850 steps of 6,000 positions in rounds of 850, 1,000 at a peak rate of 0.0012; "
+        "80% of the loss the talker's own distribution; the first of heads-6."
     )
     assert Recipe.from_json(json.loads(json.dumps(asdict(recipe)))) == recipe

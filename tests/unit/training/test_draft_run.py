@@ -116,7 +116,7 @@ def test_an_exported_draft_tells_how_it_was_made(folder: Path, monkeypatch: pyte
     assert manifest.target == target_hash(talker)
     assert manifest.command == "python -m training.train_drafts --recipe heads --steps 4 --tokens 200"
     assert manifest.data == (
-        "What the talker was trained on. 4 steps of 6,000 positions: 4 at a peak rate of 0.0012; 80% of the "
+        "What the talker was trained on. 4 steps of 6,000 positions at a peak rate of 0.0012; 80% of the "
         "loss the talker's own distribution; the first of heads-6. It was stopped after 3 of them. "
         "Nothing else."
     )

@@ -73,12 +73,17 @@ def _compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
+def cache_places() -> list[Path]:
+    """Where the folders lie that `cache_folders` makes, if it can."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    fallback = Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"
+    # A relative one is none: the specification says so, and a user without a home has none.
+    return [base / "talkahead", fallback] if base.is_absolute() else [fallback]
+
+
 def cache_folders() -> Iterator[Path]:
     """Where what was made for this machine is kept. Of this user alone: what lies there is executed."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
-        if not folder.is_absolute():  # the specification says so, and a user without a home has none
-            continue
+    for folder in cache_places():
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = folder.lstat()

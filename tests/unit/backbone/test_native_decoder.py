@@ -18,7 +18,7 @@ from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, has_tiles
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -33,11 +33,17 @@ NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
 """Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-WAYS = {
-    f"{name} in {way}": (one, way == "tiles")
-    for name, one in PRECISIONS.items()
-    for way in ("panels", "tiles")
-}
+NEEDED = {"float32": (), "bfloat16": ("bfloat16",), "int8": ("int8",)}
+WAYS = [
+    *(
+        pytest.param((one, False), id=f"{name} in panels", marks=pytest.mark.needs(*NEEDED[name]))
+        for name, one in PRECISIONS.items()
+    ),
+    *(
+        pytest.param((one, True), id=f"{name} in tiles", marks=pytest.mark.needs("amx"))
+        for name, one in PRECISIONS.items()
+    ),
+]
 CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
@@ -73,15 +79,11 @@ def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype
     return SlotDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, dtype=dtype)
 
 
-@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+@pytest.fixture(params=WAYS)
 def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.dtype:
     """Each precision, by each way that products are computed."""
     chosen: torch.dtype
     chosen, in_tiles = request.param
-    if not can_multiply(chosen):
-        pytest.skip(f"this CPU does not multiply {chosen}")
-    if in_tiles and not has_tiles():
-        pytest.skip("this CPU has no tiles (AMX)")
     monkeypatch.setattr(native_decoder, "has_tiles", lambda: in_tiles)
     return chosen
 
@@ -388,7 +390,7 @@ def test_each_precision_is_its_own(precision: torch.dtype) -> None:
             assert not torch.equal(scored_alone(expected), different)
 
 
-@pytest.mark.skipif(not has_tiles(), reason="this CPU has no tiles (AMX)")
+@pytest.mark.needs("amx")
 def test_tiles_and_panels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole numbers to the bit, if there is one position to attend to; floats, in another order, nearly."""
     config = CONFIGS["as served"]

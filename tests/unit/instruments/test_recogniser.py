@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import math
 
 import pytest
@@ -38,7 +37,7 @@ def test_words_have_no_punctuation() -> None:
     assert words_of("it's ten o'clock, isn't it?") == ["it's", "ten", "o'clock", "isn't", "it"]
 
 
-@pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
+@pytest.mark.needs("flite")
 def test_the_teachers_way_of_saying_a_rare_name_counts_as_right() -> None:
     text, teacher = "we visited lyallpur and nanjing last summer.", Teacher()
     audio = teacher.speak(text, "slt").audio

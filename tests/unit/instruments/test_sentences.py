@@ -18,12 +18,14 @@ def test_splits_are_fixed_and_of_the_stated_sizes() -> None:
     assert split_of("The same text.") == split_of("the same text.")
 
 
+@pytest.mark.needs("wordnet")
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_made_up_sentences_repeat_with_their_seed(category: str) -> None:
     assert list(made_up(category, 50, seed=7)) == list(made_up(category, 50, seed=7))
     assert list(made_up(category, 50, seed=7)) != list(made_up(category, 50, seed=8))
 
 
+@pytest.mark.needs("wordnet")
 def test_categories_are_held_out_and_share_nothing() -> None:
     chosen = categories("test", 84)
     assert {name: len(texts) for name, texts in chosen.items()} == dict.fromkeys(chosen, 84)

@@ -74,8 +74,8 @@ def test_the_command_prints_a_table_and_keeps_the_samples(
     assert {"cpu", "cores", "commit", "command", "versions", "weights"} <= set(kept["environment"])
 
 
+@pytest.mark.needs("matplotlib")
 def test_a_report_becomes_a_picture(triton: FakeTriton, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="only the extra `perf` brings it")
     from perf import plot
 
     out = tmp_path / "latency.json"

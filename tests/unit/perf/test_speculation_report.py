@@ -208,8 +208,8 @@ def test_tokens_that_should_be_plains_and_are_not_are_shouted() -> None:
     assert "TOKENS DIFFER in 2 sentences" in tables.cells(parted)["remarks"]
 
 
+@pytest.mark.needs("matplotlib")
 def test_rows_become_pictures(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="only the extra `perf` brings it")
     from perf.speculation import pictures
 
     made = pictures.draw_all(ROWS, tmp_path / "speculation.json")

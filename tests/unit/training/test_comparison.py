@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from instruments.setting import Setting
 from instruments.teacher import Teacher
 from training.comparison import Bench, compare
 
-pytestmark = pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
+pytestmark = pytest.mark.needs("flite")
 
 SENTENCES = (
     Sentence("Lemons make punch.", "lemons make punch.", "slt", "short"),

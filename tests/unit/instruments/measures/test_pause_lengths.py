@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
-
 import numpy as np
 import pytest
 from signals import silence
@@ -22,7 +20,7 @@ def test_marks_behind_words() -> None:
     assert found[3] == "," and found[-1] == "."
 
 
-@pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
+@pytest.mark.needs("flite")
 def test_pauses_between_the_teachers_sentences() -> None:
     segments = TextFrontend().segments(TEXT)
     teacher = Teacher(edge_s=(0.0, 0.0))

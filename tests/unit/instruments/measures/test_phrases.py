@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,8 +12,6 @@ from instruments.measures.frames import Audio
 from instruments.measures.phrases import Phrases, align, check_phrases, compare, confirmed
 from instruments.recogniser import HeardWord, Recogniser
 from instruments.teacher import VOICES, Teacher
-
-needs_flite = pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
 
 TEXTS = (
     "the juice of lemons makes fine punch.",
@@ -71,7 +68,7 @@ def spoken(recogniser: Recogniser, teacher: Teacher) -> Iterator[tuple[str, Audi
         yield text, audio, align(recogniser, text, audio)
 
 
-@needs_flite
+@pytest.mark.needs("flite")
 def test_alignment_finds_every_word_in_order(recogniser: Recogniser, teacher: Teacher) -> None:
     for text, audio, words in spoken(recogniser, teacher):
         assert [word.word for word in words] == words_of(text)
@@ -80,7 +77,7 @@ def test_alignment_finds_every_word_in_order(recogniser: Recogniser, teacher: Te
         assert 0 <= edges[0] < 2_000 and len(audio) - 4_000 < edges[-1] <= len(audio)
 
 
-@needs_flite
+@pytest.mark.needs("flite")
 def test_what_was_cut_out_or_doubled_is_found(recogniser: Recogniser, teacher: Teacher) -> None:
     for text, audio, words in spoken(recogniser, teacher):
         start, stop = words[2].start, words[4].stop
@@ -94,7 +91,7 @@ def test_what_was_cut_out_or_doubled_is_found(recogniser: Recogniser, teacher: T
         assert without.repeated == doubled.skipped == ()
 
 
-@needs_flite
+@pytest.mark.needs("flite")
 def test_speech_that_ends_early_or_is_missing_is_skipped(recogniser: Recogniser, teacher: Teacher) -> None:
     text, audio, words = next(spoken(recogniser, teacher))
     assert checked(recogniser, text, audio[: words[3].stop]).skipped == ("makes fine punch",)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
@@ -58,6 +59,10 @@ def test_trees_and_groups_are_written_for_this_talker(
     )
     assert trees.of_trials(2) == trees.trees and trees.of_trials(5) == tolerant
     Manifest.read(folder).verify(folder)
+
+    counted = Acceptance.read(folder)
+    assert counted is not None and list(counted.committed_per_step) == [4, 9]
+    assert 1.0 < counted.of(4) < counted.of(9) == counted.of(20) and counted.of(3) == 1.0
 
     groups = load_groups(talker / "groups", talker)
     embeddings = Llama.load(talker).model.embed_tokens.weight

@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 from talkahead.audio.windows import WindowPlan
 from talkahead.engine.acknowledgements import StreamProgress, WindowDone
@@ -15,6 +16,9 @@ from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.stream import Phase, SentWindow, Speech, Stream
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.types import StopReason
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 _REMEMBERED_STREAMS = 4096
 _REMEMBERED_CANCEL_S = 10.0
@@ -45,6 +49,8 @@ class Ledger:
         self._ended: OrderedDict[int, Stream] = OrderedDict()
         """Streams that ended before all their segments had arrived: the rest is closed as it comes."""
         self._cancelled_ids: OrderedDict[str, float] = OrderedDict()
+        self._finished_ids: OrderedDict[str, None] = OrderedDict()
+        """Request ids whose streams are over, the longest ago in front."""
         self._generation = 0
         self.num_in_flight = 0
 
@@ -108,6 +114,7 @@ class Ledger:
             waiting_since=now,
         )
         self._streams[stream.id] = stream
+        self._finished_ids.pop(stream.request_id, None)
         return stream
 
     def was_cancelled(self, request_id: str, now: float) -> bool:
@@ -119,7 +126,10 @@ class Ledger:
     def cancel(self, stream_id: int | None, request_id: str | None, now: float) -> int:
         """End a stream, or all of a request id; one that has not arrived yet is ended when it does.
 
-        Streams that are ending with an error already are met too, and go on with that.
+        Streams that are ending with an error already are met too, and go on with that. After a stream, a
+        cancel of its request id is taken for late, also where the id is about to be used again: who meant
+        the next one reads that nothing was met and asks again, but nobody asks again for a stream that was
+        refused by mistake.
         """
         chosen = [
             stream
@@ -128,7 +138,7 @@ class Ledger:
         ]
         for stream in chosen:
             self.fail(stream, cancelled(), now)
-        if request_id and not chosen:
+        if request_id and not chosen and request_id not in self._finished_ids:
             self._cancelled_ids[request_id] = now
         return len(chosen)
 
@@ -255,9 +265,9 @@ class Ledger:
         stream.speeches.clear()
         self._tell_progress(stream, is_over=True)
         if not stream.has_all_segments:
-            self._ended[stream.id] = stream
-            if len(self._ended) > _REMEMBERED_STREAMS:
-                self._ended.popitem(last=False)
+            _remember(self._ended, stream.id, stream)
+        if stream.request_id:
+            _remember(self._finished_ids, stream.request_id, None)
         self._on_end(stream, reason)
 
     # Time
@@ -297,6 +307,14 @@ class Ledger:
         if stream.phase is Phase.SPEAKING and stream.speech is None:
             lost = TalkaheadError(f"segment {stream.current} never reached the talker")
             yield stream.waiting_since + config.segment_timeout_s, partial(self._end_with_error, stream, lost)
+
+
+def _remember(memory: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+    """As the latest; the oldest is forgotten."""
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > _REMEMBERED_STREAMS:
+        memory.popitem(last=False)
 
 
 def cancelled() -> TalkaheadError:

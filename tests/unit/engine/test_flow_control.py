@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -144,6 +145,76 @@ def test_a_cancel_that_overtakes_its_stream_still_ends_it() -> None:
     assert rig.submit(3, 30, request_id="forgotten").end is None
     rig.finish()
     rig.assert_empty()
+
+
+END: dict[str, Callable[[Rig], object]] = {
+    "spoken": lambda rig: rig.finish(),
+    "cancelled": lambda rig: (rig.loop.cancel(None, "mine"), rig.finish()),
+    "given up": lambda rig: (rig.run(), rig.advance(CONFIG.idle_timeout_s)),
+    "refused": lambda rig: rig.finish(),
+}
+"""How the first stream of a request id ended."""
+
+
+@pytest.mark.parametrize("end", END)
+def test_a_cancel_that_comes_after_its_stream_spares_the_next_of_the_same_id(end: str) -> None:
+    rig = Rig()
+    if end == "refused":
+        rig.loop.cancel(None, "mine")
+    rig.submit(1, 30, request_id="mine")
+    END[end](rig)
+    rig.assert_empty()
+    assert [rig.loop.cancel(None, "mine") for _ in range(2)] == [0, 0]
+    rig.advance(60)
+    assert rig.loop.cancel(None, "mine") == 0  # however late
+    again = rig.submit(2, 30, request_id="mine")
+    rig.finish()
+    assert again.tokens == script(2, 30)
+    rig.assert_empty()
+
+
+def test_an_id_that_is_used_again_is_cancelled_again() -> None:
+    rig = Rig()
+    for stream in range(3):
+        outlet = rig.submit(stream, 30, request_id="mine")
+        rig.run(2)
+        assert rig.loop.cancel(None, "mine") == 1
+        rig.finish()
+        assert outlet.error.code is Code.CANCELLED
+    assert rig.loop.cancel(None, "never seen") == 0
+    assert rig.submit(9, 30, request_id="never seen").error.code is Code.CANCELLED
+    rig.finish()
+    rig.assert_empty()
+
+
+def test_a_cancel_meets_whichever_of_an_id_is_open() -> None:
+    """One of two has ended: the cancel is for the other."""
+    rig = Rig()
+    short, long = rig.submit(1, 5, request_id="mine"), rig.submit(2, 90, request_id="mine")
+    rig.run()
+    rig.answer(short)
+    assert short.end == "closed"
+    assert rig.loop.cancel(None, "mine") == 1
+    rig.finish()
+    assert long.error.code is Code.CANCELLED
+    assert rig.loop.cancel(None, "mine") == 0
+    assert rig.submit(3, 5, request_id="mine").end is None
+    rig.finish()
+    rig.assert_empty()
+
+
+def test_finished_ids_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("talkahead.engine.ledger._REMEMBERED_STREAMS", 2)
+    rig = Rig()
+    for stream, name in enumerate(("first", "second", "first", "third")):
+        rig.submit(stream, 5, request_id=name)
+        rig.finish()
+    names = ("first", "second", "third")
+    for name in names:
+        rig.loop.cancel(None, name)
+    outlets = [rig.submit(10 + index, 5, request_id=name) for index, name in enumerate(names)]
+    rig.finish()
+    assert [outlet.end == "closed" for outlet in outlets] == [True, False, True]
 
 
 def test_a_stream_whose_windows_are_never_acknowledged_is_freed_and_whoever_listens_is_told() -> None:

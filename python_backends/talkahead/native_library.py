@@ -16,8 +16,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+
+from talkahead.private_folder import private_folder
 
 COMPILERS = ("gcc", "cc")
 FLAGS = (
@@ -74,13 +77,8 @@ def _cache_folders() -> Iterator[Path]:
     for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
         if not folder.is_absolute():  # the specification says so, and a user without a home has none
             continue
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.lstat()
-        except OSError:
-            continue
-        if found.st_uid == os.getuid() and not found.st_mode & 0o022:
-            yield folder
+        with suppress(OSError):
+            yield private_folder(folder, may_be_seen=True)
 
 
 def _fingerprint(source: Path) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from talkahead.config import MEETING_PLACE
 from talkahead.serving.process_watch import model_processes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,6 +105,13 @@ class Served:
                     if _parent(path) == self._process.pid]  # fmt: skip
         assert len(children) == 1, f"the launcher has the children {children}"
         return children[0]
+
+    @property
+    def meeting_place(self) -> Path:
+        """Where its models meet, as their environment says."""
+        environment = Path(f"/proc/{self.server_pid}/environ").read_bytes().decode().split("\0")
+        [folder] = [entry.partition("=")[2] for entry in environment if entry.startswith(f"{MEETING_PLACE}=")]
+        return Path(folder)
 
     def model_pids(self) -> dict[str, int]:
         """Process ids of the Python models."""

@@ -88,7 +88,6 @@ class LoadReport:
         slots: streams that fit at once.
         predicted_first_chunk_ms: for a request that came now.
         windows_in_flight: sent to the vocoder and not acknowledged.
-        healthy: false when the loop has died.
     """
 
     active: int
@@ -97,7 +96,6 @@ class LoadReport:
     slots: int
     predicted_first_chunk_ms: float
     windows_in_flight: int = 0
-    healthy: bool = True
 
 
 Datagram = WindowDone | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport

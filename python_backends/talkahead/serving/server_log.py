@@ -91,6 +91,8 @@ class ServerLog:
             return
         if self.level is not LogLevel.DEBUG and any(noise in line for noise in _NOISE):
             return
+        # The stack of an error that Triton reports is noise; an exception that ended a process is not.
+        self._is_shown |= line.startswith("Traceback ")
         if self._is_shown or not _TRACE.match(line):
             self.show(f"             {line}")
 

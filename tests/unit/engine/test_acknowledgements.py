@@ -40,7 +40,7 @@ MESSAGES: list[Datagram] = [
     CancelRequest(request_id="a ü 漢", reply_to="/somewhere"),
     CancelReport(3),
     LoadRequest("/somewhere"),
-    LoadReport(1, 2, 3, 32, 41.5, healthy=False),
+    LoadReport(1, 2, 3, 32, 41.5, 7),
 ]
 
 

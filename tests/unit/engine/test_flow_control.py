@@ -288,16 +288,76 @@ def test_late_and_repeated_acknowledgements_change_nothing() -> None:
     rig.assert_empty()
 
 
-@pytest.mark.parametrize("breaks_at", [0, 2])
-def test_a_broken_outlet_frees_its_stream_and_leaves_neighbours_alone(breaks_at: int) -> None:
-    rig = Rig()
-    broken, rest = rig.submit(3, 60, last=False, breaks_at=breaks_at), rig.submit(3, 60, segment=1)
+@pytest.mark.parametrize("address", [0, 1], ids=["alone", "acknowledged"])
+@pytest.mark.parametrize(("breaks_at", "segment"), [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)])
+def test_a_window_that_cannot_be_sent_ends_its_stream_with_an_error_as_its_last_response(
+    breaks_at: int, segment: int, address: int
+) -> None:
+    rig = Rig(address=address)
+    outlets = [
+        rig.submit(3, 60, segment=index, last=index == 1, breaks_at=breaks_at if index == segment else -1)
+        for index in range(2)
+    ]
     neighbour = rig.submit(4, 60)
     rig.finish()
-    assert len(broken.windows) == breaks_at
-    assert (broken.end, rest.end) == ("closed", "closed")
+    assert len(outlets[segment].windows) == breaks_at
+    told = [outlet.error for outlet in outlets if outlet.end != "closed"]
+    assert [(error.code, "could not be sent: no shared memory" in str(error)) for error in told] == [
+        (Code.INTERNAL, True)
+    ]
+    mine = [outlet for what, outlet in rig.log if outlet in outlets]
+    assert mine[-1].end is told[0]
+    assert [line for line in rig.logged if "stream 3 (request ''): chunk" in line] == rig.logged != []
     assert neighbour.tokens == script(4, 60)
     rig.assert_empty()
+
+
+def test_the_last_window_of_a_stream_that_cannot_be_sent_is_missed() -> None:
+    rig = Rig()
+    whole = rig.submit(3, 20)
+    rig.finish()
+    broken = rig.submit(4, 20, breaks_at=len(whole.windows) - 1)
+    rig.finish()
+    assert "could not be sent" in str(broken.error)
+    rig.assert_empty()
+
+
+def test_a_window_that_is_lost_late_changes_nothing() -> None:
+    """Its stream is over, or another has its id."""
+    rig = Rig()
+    first = rig.submit(3, 30)
+    rig.run()
+    header = first.windows[0].header
+    rig.advance(CONFIG.idle_timeout_s)
+    rig.loop.lose(header, "late")
+    again = rig.submit(3, 30)
+    rig.run()
+    rig.loop.lose(header, "late")
+    rig.finish()
+    assert again.tokens == script(3, 30)
+    rig.assert_empty()
+
+
+FAULTS: dict[str, tuple[Callable[[Rig, Outlet], object], bool]] = {
+    "denied": (lambda rig, outlet: rig.answer(outlet, ok=False), True),
+    "idle": (lambda rig, outlet: rig.advance(CONFIG.idle_timeout_s), True),
+    "cancelled": (lambda rig, outlet: rig.loop.cancel(3, None), False),
+    "shut down": (lambda rig, outlet: rig.loop.fail_all(TalkaheadError("over", Code.UNAVAILABLE)), False),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_stream_that_failed_by_our_fault_is_in_the_log(fault: str) -> None:
+    happen, is_logged = FAULTS[fault]
+    rig = Rig()
+    outlet = rig.submit(3, 90, request_id="mine")
+    rig.run()
+    happen(rig, outlet)
+    if fault != "shut down":
+        rig.finish()
+    assert outlet.end is not None
+    assert len(rig.logged) == is_logged
+    assert all(line.startswith("stream 3 (request 'mine'): ") for line in rig.logged)
 
 
 def test_segments_that_come_after_the_end_are_closed() -> None:

@@ -57,5 +57,11 @@ def test_what_models_print_is_shown_and_tables_are_not(shown: list[str]) -> None
     assert shown[-1].strip() == "+------+"
 
 
+def test_an_exception_that_ended_a_model_is_shown_whole(shown: list[str]) -> None:
+    stack = ["Traceback (most recent call last):", '  File "a.py", line 3, in run', "ValueError: no"]
+    read(shown, *stack)
+    assert [line.strip() for line in shown] == [line.strip() for line in stack]
+
+
 def test_a_server_that_says_nothing(shown: list[str]) -> None:
     assert "--log-level info" in read(shown).reason

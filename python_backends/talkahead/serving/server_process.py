@@ -34,6 +34,7 @@ class ServeOptions:
     drain_timeout_s: float = 30.0
     exit_timeout_s: int = 10
     restarts: int = 3
+    check_interval_s: float = 60.0
     binary: Path | None = None
 
     @property

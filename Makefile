@@ -12,6 +12,8 @@ OUT ?= out.wav
 VOICE ?=
 # More options of `talkahead serve` and `talkahead speak`, of pytest, and of the training.
 OPTIONS ?=
+# What `make fresh` runs of apt, clone, speak, test; nothing means all.
+STEPS ?=
 # PyTorch's index for machines without a GPU saves two gigabytes: TORCH_INDEX=<address from pytorch's install page>
 TORCH_INDEX ?=
 TORCH := torch==2.13.0
@@ -19,7 +21,7 @@ TORCH := torch==2.13.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test sanitize check train samples clean
+.PHONY: help setup speak serve doctor test fresh sanitize check train samples clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,13 +42,22 @@ doctor: $(VENV)/.runs ## what is missing on this machine
 test: $(VENV)/.installed ## all tests
 	@$(BIN)/python -m pytest $(OPTIONS)
 
-sanitize: $(VENV)/.installed ## the tests of native code once more, under gcc's address and undefined-behaviour sanitizers
-	@export TALKAHEAD_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+fresh: ## the README's commands on a fresh Debian 12, as root; some of them: STEPS="apt speak"
+	@exec $(PYTHON) tests/fresh.py $(STEPS)
+
+sanitize: $(VENV)/.installed ## the tests of native code, on every path of the CPU, under gcc's address and undefined-behaviour sanitizers
+	@paths=$$($(BIN)/python -c 'from talkahead.cpu_path import cpu_paths; print(*cpu_paths())')
+	export TALKAHEAD_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so.6)"
-	ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest tests/unit/backbone tests/unit/drafting tests/unit/speculation $(OPTIONS)
+	for path in $$paths; do
+		echo "== $$path"
+		TALKAHEAD_CPU=$$path ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest \
+			tests/unit/backbone tests/unit/drafting tests/unit/speculation $(OPTIONS)
+	done
 
 check: $(VENV)/.installed ## style and types
 	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
@@ -55,8 +66,13 @@ train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
 samples: $(VENV)/.installed ## a page to hear and see the voice, in build/samples: starts a server, speaks, stops it
 	@$(BIN)/python -m training.samples $(OPTIONS)
 
-clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove the virtual environment, caches, and what was compiled and measured at first use, outside of it
+	@mapfile -t made < <(PYTHONPATH=python_backends $(PYTHON) -B -c "$$ASK_WHERE")
+	for place in $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build/fresh "$${made[@]}"; do
+		[ ! -e "$$place" ] || { echo "rm -rf $$place"; rm -rf -- "$$place"; }
+	done
+
+clean: export ASK_WHERE := from talkahead.native_library import cache_places; print(*cache_places(), sep="\n")
 
 # What the server needs.
 $(VENV)/.runs: pyproject.toml constraints.txt

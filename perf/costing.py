@@ -8,7 +8,6 @@ and ratios are to be read within one run. Heads are one product of the same deco
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Self
 
 import torch
 from talkahead.backbone.decoder_choice import Precision
@@ -26,14 +24,11 @@ from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
-from perf import report
+from instruments import report
+from instruments.environment import REPOSITORY, Environment
+from instruments.talker_shape import Shape
 from perf.arguments import add_precision
-from perf.environment import Environment
 
-CANDIDATES = (
-    *("6x256x640", "12x256x640", "12x192x512", "16x192x512", "16x160x448", "20x128x384"),
-    *("12x192x512:1001", "12x192x512:4097", "12x192x512x32"),
-)
 ROWS = (1, 4, 16)
 NODES = (1, 2, 4, 8, 16, 32, 64)
 DRAFT_LAYERS = (1, 2, 3)
@@ -47,54 +42,6 @@ _SAMPLE_S = 2e-3
 """A sample lasts at least this long: short calls are repeated inside it."""
 
 Call = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A talker's sizes, written `layers x width x intermediate [x head size] [: vocabulary]`."""
-
-    layers: int
-    width: int
-    intermediate: int
-    head_dim: int
-    vocabulary: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Reads `12x192x512`, `12x192x512x32` or `12x192x512:1001`; raises ArgumentTypeError."""
-        found = re.fullmatch(r"(\d+)x(\d+)x(\d+)(?:x(\d+))?(?::(\d+))?", text)
-        if not found:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not LAYERSxWIDTHxINTERMEDIATE[xHEAD_DIM][:VOCABULARY]"
-            )
-        layers, width, intermediate = map(int, found.group(1, 2, 3))
-        head_dim = int(found[4] or (32 if width % 64 else 64))
-        if width % head_dim:
-            raise argparse.ArgumentTypeError(f"{text!r}: heads of {head_dim} do not divide {width}")
-        return cls(layers, width, intermediate, head_dim, int(found[5] or 1601))
-
-    def __str__(self) -> str:
-        return f"{self.layers}x{self.width}x{self.intermediate}x{self.head_dim}:{self.vocabulary}"
-
-    @property
-    def config(self) -> LlamaConfig:
-        heads = self.width // self.head_dim
-        return LlamaConfig(
-            self.vocabulary,
-            self.vocabulary - 1,
-            hidden_size=self.width,
-            intermediate_size=self.intermediate,
-            num_hidden_layers=self.layers,
-            num_attention_heads=heads,
-            num_key_value_heads=heads,
-            head_dim=self.head_dim,
-        )
-
-    @property
-    def parameters(self) -> int:
-        """All of them, embeddings and head included."""
-        layer = 4 * self.width**2 + 3 * self.width * self.intermediate + 2 * self.width
-        return self.layers * layer + 2 * self.vocabulary * self.width + self.width
 
 
 @dataclass(frozen=True)
@@ -128,7 +75,7 @@ class _Cell:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    environment = Environment.record()
+    environment = Environment.record(repository=None)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     cells = [
@@ -260,10 +207,11 @@ def _seconds(call: Call, count: int) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.costing", description=__doc__)
     add = parser.add_argument
-    shapes = list(map(Shape.parse, CANDIDATES))
-    add("--shapes", type=Shape.parse, nargs="+", default=shapes, metavar="LxWxI", help=" ".join(CANDIDATES))
+    shipped = Shape.of(LlamaConfig.from_file(REPOSITORY / "talker" / "1" / "config.json"))
+    add("--shapes", type=Shape.parse, nargs="+", default=[shipped], metavar="LxWxI",
+        help=f"(the shipped talker's, {shipped})")  # fmt: skip
     add("--cache", type=int, default=150, help="positions behind each stream (%(default)s)")
-    add_precision(parser, Precision.FLOAT32)
+    add_precision(parser, Precision.BFLOAT16)
     add("--repeats", type=int, default=15, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/costing.json"), help="(%(default)s)")
     return parser

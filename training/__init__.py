@@ -1,1 +1,1 @@
-"""Makes every shipped weight from nothing: sentences, teacher's audio, codec, text encoder and talker."""
+"""Makes every shipped weight from nothing: corpus, codec, text encoder, talker and drafts."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from training.teacher import Phone
+from instruments.teacher import Phone
 
 FRAMES_PER_S = 50
 _TEACHER_NAMES = {"ah0": "ax"}

@@ -5,46 +5,24 @@ What the teacher and the codec say never changes with the talker, so their appra
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cache
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import torch
 from talkahead.audio.codec import Codec
 
-import training.measures
+from instruments.material import Sentence
+from instruments.measures.appraisal import Appraisal, appraise
+from instruments.measures.frames import Audio, to_int16
+from instruments.recogniser import Recogniser
+from instruments.setting import Setting, digest_of
+from instruments.teacher import Teacher
 from training.dataset import encode
-from training.material import Sentence
-from training.measures.appraisal import Appraisal, appraise
-from training.measures.frames import Audio
-from training.recogniser import Recogniser
-from training.served_speech import to_int16
-from training.teacher import Teacher
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a measurement depends on beside a sentence and its audio.
-
-    `texts` are the normalised words that the recogniser expects.
-    """
-
-    texts: tuple[str, ...]
-    codec: Path
-    cache: Path
-
-    @cached_property
-    def digest(self) -> str:
-        """Changes with the texts, the codec, and the code that measures."""
-        sources = sorted(Path(training.measures.__file__).parent.glob("*.py"))
-        parts = [json.dumps(self.texts).encode(), (self.codec / "codec.safetensors").read_bytes()]
-        return _sha256(*parts, *(source.read_bytes() for source in sources))
 
 
 @dataclass(frozen=True)
@@ -106,7 +84,7 @@ class Bench:
 
     def _known(self, sentence: Sentence, taught: Audio) -> tuple[Appraisal, Appraisal]:
         """The teacher's appraisal and the codec's."""
-        name = _sha256(self._setting.digest.encode(), sentence.words.encode(), sentence.voice.encode())
+        name = digest_of(self._setting.digest.encode(), sentence.words.encode(), sentence.voice.encode())
         path = self._setting.cache / f"{name}.json"
         if not path.exists():
             sounds = (taught, resynthesize(self._codec, taught))
@@ -126,7 +104,3 @@ def _bench(setting: Setting) -> Bench:
 
 def _row(setting: Setting, sentence: Sentence, audio: Audio) -> Row:
     return _bench(setting).row(sentence, audio)
-
-
-def _sha256(*parts: bytes) -> str:
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from talkahead.errors import BadRequest
 from talkahead.text import TextFrontend
 
-from training.sentences import conversation, numbers, prose, split_of, usage
-from training.teacher import SAMPLE_RATE, VOICES, Phone, Teacher
+from instruments.sentences import conversation, numbers, prose, split_of, usage
+from instruments.teacher import SAMPLE_RATE, VOICES, Phone, Teacher
 
 SHARD_TEXTS = 400
 MAX_SECONDS = 12.0

@@ -6,72 +6,16 @@ from collections.abc import Sequence
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.drafter_choice import (
-    DraftOptions,
-    DraftPool,
-    draft_lm_drafter,
-    heads_drafter,
-    mtp_drafter,
-)
+from talkahead.drafting.drafter_choice import DraftOptions, draft_lm_drafter, heads_drafter, mtp_drafter
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.speculation.contracts import Drafter
-from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.rank_paths import RankPaths
-from torch import Tensor
 
-from training.own_speech import RecordingDrafter, Utterance, speak
-from training.trial_heads import CANDIDATES, ranks
+from instruments.draft_ranks import count_ranks
+from instruments.own_speech import OwnSpeech, Utterance
 
-_SLOTS = 16
-_MAX_FRAMES = 500
 _NODES = 32
 """Of a tree of heads, while they are trained."""
-
-
-class OwnSpeech:
-    """Texts that the talker speaks by itself, plainly or with a draft.
-
-    Args:
-        prompts: [P, D] each.
-        seed: the n-th text is spoken with `seed` + n.
-    """
-
-    def __init__(self, talker: Llama, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int) -> None:
-        self._talker = talker
-        self._prompts = prompts
-        self._sampling = sampling
-        self._seed = seed
-        self._positions = max(map(len, prompts)) + _MAX_FRAMES
-
-    @property
-    def sampling(self) -> RequestOptions:
-        return self._sampling
-
-    @property
-    def pool(self) -> DraftPool:
-        return DraftPool(_SLOTS, self._positions)
-
-    def plain(self) -> list[Utterance]:
-        """With the hidden states that drew the tokens."""
-        return self.drafted(RecordingDrafter(), nodes=1)
-
-    def drafted(self, drafter: Drafter, nodes: int) -> list[Utterance]:
-        decoder = NativeDecoder(
-            self._talker.config,
-            self._talker.state_dict(),
-            num_slots=_SLOTS,
-            max_positions=self._positions,
-            max_nodes=nodes,
-        )
-        return speak(decoder, drafter, MatchVerifier(), self._prompts, self._sampling, self._seed)
-
-
-def count_ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> RankPaths:
-    """Which rank paths were followed by what was said, with `sampling`."""
-    return RankPaths.count(ranks(heads, utterances, sampling).numpy(), CANDIDATES)
 
 
 def committed_per_step(utterances: Sequence[Utterance]) -> float:

@@ -13,7 +13,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder
 from torch import Tensor
 
-from training.dataset import Batch
+from instruments.dataset import Batch
 
 IGNORE = -100
 

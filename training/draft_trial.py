@@ -35,13 +35,14 @@ from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor
 from torch.nn import functional
 
-from perf import report
-from perf.environment import Environment
-from training.dataset import Dataset
-from training.draft_shape import first_layers
-from training.own_speech import RecordingDrafter, Utterance, read_prompts, speak
+from instruments import report
+from instruments.dataset import Dataset
+from instruments.draft_ranks import CANDIDATES, positions, ranks, sampling_settings
+from instruments.draft_shape import first_layers
+from instruments.environment import Environment
+from instruments.own_speech import RecordingDrafter, Utterance, read_prompts, speak
 from training.schedule import Schedule
-from training.trial_heads import CANDIDATES, positions, ranks, sampling_settings, train_heads
+from training.trial_heads import train_heads
 
 NAME = "draft_trial.json"
 NODES = (2, 4, 8, 16, 32, 64)

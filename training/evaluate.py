@@ -19,19 +19,20 @@ from typing import TypeVar
 from talkahead.audio.codec import Codec
 from talkahead_client import Client
 
-from perf import report
-from perf.environment import Environment
-from training.comparison import Setting, compare
+from instruments import report
+from instruments.environment import Environment
+from instruments.material import Paragraph, Sentence, held_out_sentences, paragraphs
+from instruments.measures.frames import Audio
+from instruments.measures.joins import sharpness_db
+from instruments.recogniser import Recogniser
+from instruments.sentences import SPLITS
+from instruments.setting import Setting
+from instruments.teacher import VOICES, Teacher
+from training.comparison import compare
 from training.evaluation import Evaluation, ReferenceEvaluation
-from training.material import Paragraph, Sentence, held_out_sentences, paragraphs
-from training.measures.frames import Audio
-from training.measures.joins import sharpness_db
 from training.passage import passages
-from training.recogniser import Recogniser
 from training.references import PER_VOICE, compare_references, pairs
-from training.sentences import SPLITS
 from training.served_speech import Request, ServedSpeech, speak_all
-from training.teacher import VOICES, Teacher
 
 T = TypeVar("T")
 

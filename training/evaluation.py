@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from perf import report
+from instruments import report
 from training import findings, verdicts
 from training.comparison import Row
 from training.passage import Passage

@@ -4,45 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder
-from talkahead.manifest import NAME, Manifest, sha256
+from talkahead.manifest import NAME, Manifest
 from torch import nn
 
-LICENCE = (
-    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt, cmu_us_rms, cmu_us_awb "
-    "and cmu_us_kal16 (Carnegie Mellon University, BSD-like licence; Debian package libflite1) of sentences "
-    "from WordNet 3.0 (Princeton University, WordNet licence; Debian package wordnet-base) and of patterns "
-    "written for this project."
-)
+from instruments.provenance import LICENCE, readable_files, source_commit
 
-
-def source_commit() -> str:
-    """The checked-out commit, or `unknown` outside a repository."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+MODELS = ("vocoder", "encoder", "talker")
 
 
 def silence_code(codec: Codec, frames: int = 50) -> int:
     """The code that the encoder gives digital silence, away from its edges."""
     silence = torch.zeros(1, frames * codec.config.hop)
     return int(codec.encode(silence, torch.tensor([frames]))[0, frames // 2])
-
-
-def readable_files(paths: Iterable[Path]) -> dict[str, str]:
-    """Hashes by name, as manifests hold them, of files that everybody may read from now on."""
-    found = {}
-    for path in paths:
-        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
-        found[path.name] = sha256(path)
-    return found
 
 
 def put(
@@ -65,24 +46,35 @@ def main() -> None:
         "--training", type=Path, default=Path("build/training"), help="what the trainings wrote"
     )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="what to export of it")
+    parser.add_argument("--data", type=Path, help="what was learned from (dataset.json among the trainings)")
+    parser.add_argument(
+        "--made-by", default="make train", help="command that the manifests name (%(default)s)"
+    )
     parser.add_argument("--note", default="", help="what else the manifests should say of this training")
     options = parser.parse_args()
     source: Path = options.training
-    data = json.loads((source / "dataset.json").read_text())
+    data = json.loads((options.data or source / "dataset.json").read_text())
     voices = ", ".join(data["voices"])
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     described = f"{described}. {options.note}" if options.note else described
-    codec_report = json.loads((source / "refined.report.json").read_text())
-    codec = Codec.load(source / "refined")
-    codec.config = replace(codec.config, silence_code=silence_code(codec))
-    talker_report = json.loads((source / "talker.report.json").read_text())
-    for network, model, command, report in (
-        (codec, "vocoder", "make train", codec_report),
-        (TextEncoder.load(source / "encoder"), "encoder", "make train", talker_report),
-        (Llama.load(source / "talker"), "talker", "make train", talker_report),
-    ):
-        put(network, options.repository / model / "1", command, described, report["steps"], report["metrics"])
-        print(f"export: {options.repository / model / '1'}")
+    for model in options.models:
+        network, report = _trained(model, source)
+        folder = options.repository / model / "1"
+        put(network, folder, options.made_by, described, report["steps"], report["metrics"])
+        print(f"export: {folder}")
+
+
+def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any]]:
+    """What a training wrote, and what it reached."""
+    report: dict[str, Any]
+    if model == "vocoder":
+        codec = Codec.load(source / "refined")
+        codec.config = replace(codec.config, silence_code=silence_code(codec))
+        report = json.loads((source / "refined.report.json").read_text())
+        return codec, report
+    report = json.loads((source / "talker.report.json").read_text())
+    return (TextEncoder if model == "encoder" else Llama).load(source / model), report
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from instruments.measures.appraisal import Appraisal
+from instruments.measures.duration import LONGEST, SHORTEST
+from instruments.measures.pauses import Pause
+from instruments.percentages import bootstrap_interval, percent
 from training.comparison import Row
-from training.measures.appraisal import Appraisal
-from training.measures.pauses import Pause
 
-SHORTEST, LONGEST = 0.8, 1.25
-"""Durations over the teacher's that count as right."""
 ONSET_MS = 30.0
 EVERYTHING = "all"
 
@@ -116,20 +116,6 @@ def _words(category: str, rows: Sequence[Row]) -> WordFinding:
 
 def _word_errors(rows: Sequence[Row], pick: Pick) -> float:
     return 100 * sum(pick(row).edits for row in rows) / sum(pick(row).words for row in rows)
-
-
-def percent(flags: Iterable[bool]) -> float:
-    return 100 * float(np.mean(list(flags)))
-
-
-def bootstrap_interval(
-    differences: Sequence[int], words: Sequence[int], draws: int = 2000
-) -> tuple[float, float]:
-    """95 % interval of the sum of differences over that of words, in points; sentences drawn in pairs."""
-    picks = np.random.default_rng(0).integers(len(words), size=(draws, len(words)))
-    points = 100 * np.array(differences)[picks].sum(1) / np.array(words)[picks].sum(1)
-    low, high = np.percentile(points, [2.5, 97.5])
-    return float(low), float(high)
 
 
 _SOUND: dict[str, Callable[[Appraisal], float | None]] = {

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training.material import Paragraph
-from training.measures.frames import Audio
-from training.measures.pauses import Pause, pauses
-from training.recogniser import Recogniser
-from training.teacher import Teacher
+from instruments.material import Paragraph
+from instruments.measures.frames import Audio
+from instruments.measures.pauses import Pause, pauses
+from instruments.recogniser import Recogniser
+from instruments.teacher import Teacher
 
 _UNTRIMMED = (60.0, 60.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from talkahead.audio.mel import LogMel
 
-from training.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale
+from instruments.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale
 
 matplotlib.use("Agg")  # writes files, needs no screen
 from matplotlib import pyplot

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from talkahead.audio.codec import Codec
 from talkahead_client import Reference
 
+from instruments.material import Sentence
+from instruments.measures.frames import SAMPLE_RATE_HZ, full_scale
+from instruments.measures.likeness import Likeness, likeness
+from instruments.percentages import percent
+from instruments.teacher import VOICES, Teacher
 from training.comparison import resynthesize
-from training.findings import percent
-from training.material import Sentence
-from training.measures.frames import SAMPLE_RATE_HZ, full_scale
-from training.measures.likeness import Likeness, likeness
 from training.served_speech import Request, speak_all
-from training.teacher import VOICES, Teacher
 from training.verdicts import Verdict, at_least
 
 PER_VOICE = 25

@@ -18,15 +18,15 @@ import numpy as np
 from talkahead.audio.codec import Codec
 from talkahead_client import Client
 
-from perf.environment import Environment
-from perf.server import add_server_options, server_at
+from instruments.environment import Environment
+from instruments.material import held_out_sentences, paragraphs
+from instruments.measures.frames import SAMPLE_RATE_HZ, Audio
+from instruments.recogniser import Recogniser, WordErrors
+from instruments.server import add_server_options, served_repository, server_at
+from instruments.teacher import Teacher
 from training.comparison import resynthesize
-from training.material import held_out_sentences, paragraphs
-from training.measures.frames import SAMPLE_RATE_HZ, Audio
 from training.pictures import draw
-from training.recogniser import Recogniser, WordErrors
 from training.served_speech import Request, speak_all
-from training.teacher import Teacher
 
 NUM_SENTENCES = 20
 _PER_CATEGORY = 4
@@ -155,7 +155,8 @@ def page(groups: Mapping[str, Sequence[Sample]], seed: int) -> str:
 
 def make(options: argparse.Namespace) -> Path:
     """Writes the page and what it shows; returns its path."""
-    with server_at(options.server, options.metrics, options.serve_option) as server:
+    repository = served_repository(options)
+    with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         with Client(server.grpc) as client:
             chosen = lines(client.voices(), options.seed)
         requests = [Request(line.text, line.voice) for line in chosen]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
-import numpy.typing as npt
 from talkahead_client import AudioChunk, Client, Reference
 
-from training.measures.frames import Audio
+from instruments.measures.frames import Audio, to_int16
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,6 @@ class ServedSpeech:
     audio: Audio
     chunk_joins: tuple[int, ...]
     segment_joins: tuple[int, ...]
-
-
-def to_int16(audio: npt.NDArray[np.float32]) -> Audio:
-    clipped: Audio = (np.clip(audio, -1.0, 1.0) * 32767.0).astype(np.int16)
-    return clipped
 
 
 def join(chunks: Sequence[AudioChunk]) -> ServedSpeech:

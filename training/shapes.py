@@ -1,6 +1,6 @@
 """`python -m training.shapes --trials DIR...`: which shape of talker speculation likes.
 
-Joins `perf/results/costing.json` with each checkpoint's `draft_trial.json` (`training.draft_trial`) and
+Joins `training/results/costing.json` with each checkpoint's `draft_trial.json` (`training.draft_trial`) and
 `trial.json` (word errors and held-out nats, by whoever trained it), keeps them in one JSON, draws one
 picture, and fills the tables of `training/SHAPES.md` between their marks; the words around them are written.
 
@@ -24,9 +24,9 @@ matplotlib.use("Agg")  # writes files, needs no screen
 import numpy as np
 from matplotlib import pyplot
 
-from perf import report
-from perf.costing import HEADS, Shape
-from perf.environment import ROOT, Environment
+from instruments import report
+from instruments.environment import ROOT, Environment
+from instruments.talker_shape import Shape
 from training.draft_trial import NAME, TOLERANCE
 
 STREAMS = (1, 4, 16)
@@ -60,8 +60,14 @@ class Costing:
         ]
         return float(np.interp(nodes, sizes, costs))
 
+    @property
+    def num_heads(self) -> int:
+        """So many were costed together."""
+        (size,) = {size for _, part, _, size in self.ms if part == "heads"}
+        return size
+
     def heads(self, shape: str, streams: int) -> float:
-        return self.ms[shape, "heads", streams, HEADS]
+        return self.ms[shape, "heads", streams, self.num_heads]
 
     def draft(self, shape: str, streams: int, layers: int) -> float:
         """One token of a draft of few layers, and its draw."""
@@ -234,7 +240,7 @@ def cost_table(costing: Costing, streams: int) -> str:
                 "parameters": f"{costing.parameters[shape] / 1e6:.1f} M",
                 "plain step": f"{plain:.2f} ms",
                 **{f"{size} nodes": f"{costing.step(shape, streams, size) / plain:.2f}" for size in nodes},
-                f"{HEADS} heads": f"{costing.heads(shape, streams) / plain:.2f}",
+                f"{costing.num_heads} heads": f"{costing.heads(shape, streams) / plain:.2f}",
                 **{
                     f"draft of {layers}": f"{costing.draft(shape, streams, layers) / plain:.2f}"
                     for layers in (1, 2, 3)
@@ -315,7 +321,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.shapes", description=__doc__)
     add = parser.add_argument
     add("--trials", type=Path, nargs="+", required=True, metavar="DIR", help="checkpoints that were tried")
-    add("--costing", type=Path, default=ROOT / "perf/results/costing.json", help="(%(default)s)")
+    add("--costing", type=Path, default=ROOT / "training/results/costing.json", help="(%(default)s)")
     add("--out", type=Path, default=ROOT / "training/results/shapes.json", help="(%(default)s)")
     add(
         "--page", type=Path, default=ROOT / "training/SHAPES.md", help="whose tables are filled (%(default)s)"

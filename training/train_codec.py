@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
+from instruments.pitch_track import fundamentals_hz
 from training.checkpoint import Checkpoint, go_on_from, report
-from training.pitch_track import fundamentals_hz
 from training.schedule import Schedule
 
 CROP = 32_000

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
+from instruments.teacher import SAMPLE_RATE
 from training import corpus
 from training.checkpoint import Checkpoint, report
 from training.corpus import Entry
 from training.phone_classifier import HOP, NUM_PHONES, PhoneClassifier
 from training.schedule import Schedule
-from training.teacher import SAMPLE_RATE
 
 FRAMES = 100
 _IGNORE = -100

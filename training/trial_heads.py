@@ -1,47 +1,25 @@
-"""Draft heads on what the talker said by itself: trained as quickly as a trial needs them, and their ranks.
-
-Shapes: M positions, K heads, D hidden size, V vocabulary.
-"""
+"""Draft heads on what the talker said by itself, trained as quickly as a trial needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.likely_draws import NARROW, likely_draws
-from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
 from torch.nn import functional
 
-from training.own_speech import Utterance
+from instruments.draft_ranks import IGNORE, told
 from training.schedule import Schedule
 
-CANDIDATES = 10
-"""Tokens of each head that a tree may use."""
-_IGNORE = -100
 _DECAY = 0.8
 _BATCH = 2_048
 
 
-def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
-    """Hidden states [M, D], and the tokens that they drew with those that follow, [M, K + 1], -100 behind
-    the end: head i, from 1, is told the first i and should say the next.
-    """
-    hidden, said = [], []
-    for utterance in utterances:
-        states = torch.stack(utterance.hidden)
-        behind = torch.full((num_heads,), _IGNORE)
-        tokens = torch.cat([torch.tensor(utterance.tokens), behind])
-        hidden.append(states)
-        said.append(tokens.unfold(0, num_heads + 1, 1)[: len(states)])
-    return torch.cat(hidden), torch.cat(said)
-
-
 def train_heads(heads: DraftHeads, hidden: Tensor, said: Tensor, steps: int, rate: float, seed: int) -> None:
-    """Cross entropy of every head, the i-th weighted by 0.8^i (from 1)."""
+    """Cross entropy of every head, the i-th weighted by 0.8^i (from 1).
+
+    Args:
+        hidden, said: as `draft_ranks.positions` gives them.
+    """
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(heads.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     weights = _DECAY ** torch.arange(1.0, said.shape[1])
@@ -50,51 +28,10 @@ def train_heads(heads: DraftHeads, hidden: Tensor, said: Tensor, steps: int, rat
         schedule.apply(optimizer, step)
         chosen = torch.randint(len(hidden), (_BATCH,), generator=generator)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = heads(hidden[chosen], _told(said[chosen]))
+            logits = heads(hidden[chosen], told(said[chosen]))
         losses = functional.cross_entropy(
-            logits.float().transpose(1, 2), said[chosen, 1:], ignore_index=_IGNORE, reduction="none"
+            logits.float().transpose(1, 2), said[chosen, 1:], ignore_index=IGNORE, reduction="none"
         )
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward((losses.mean(0) * weights).sum())
         optimizer.step()
-
-
-@torch.inference_mode()
-def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> Tensor:
-    """Place of each token that was said among what a drafter of these heads would try, from 0, int64 [M, K];
-    V of one that it would not try, and behind the end.
-
-    Args:
-        sampling: with which the utterances were spoken.
-    """
-    hidden, said = positions(utterances, len(heads))
-    streams, places = _draws(utterances)
-    found = []
-    for rows in torch.split(torch.arange(len(hidden)), _BATCH):
-        logits, wanted = heads(hidden[rows], _told(said[rows])), said[rows, 1:]
-        ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
-        settings = sampling_settings(sampling, len(rows))
-        tried = likely_draws(logits, settings, streams[rows, None], ahead, NARROW)
-        is_said = tried == wanted[..., None]
-        found.append(torch.where(is_said.any(2), is_said.int().argmax(2), logits.shape[2]))
-    return torch.cat(found)
-
-
-def sampling_settings(sampling: RequestOptions, rows: int) -> SamplingSettings:
-    """One request's, for each of so many rows."""
-    ones = torch.ones(rows, dtype=torch.float64)
-    top_k = torch.full((rows,), sampling.top_k)
-    return SamplingSettings.of(sampling.temperature * ones, top_k, sampling.top_p * ones)
-
-
-def _draws(utterances: Sequence[Utterance]) -> tuple[Tensor, Tensor]:
-    """Of each position the key of its draws and its place in its utterance, int64 [M] each."""
-    counts = torch.tensor([len(one.hidden) for one in utterances])
-    seeds = torch.tensor([one.seed for one in utterances])
-    streams = stream_keys(seeds, torch.zeros_like(seeds)).repeat_interleave(counts)
-    return streams, torch.cat([torch.arange(len(one.hidden)) for one in utterances])
-
-
-def _told(said: Tensor) -> Tensor:
-    """What heads are told, [M, K], with something harmless behind the end."""
-    return said[:, :-1].clamp_min(0)

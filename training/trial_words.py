@@ -22,13 +22,12 @@ from talkahead.config import RequestOptions
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 
-from training.findings import LONGEST, SHORTEST
-from training.material import Sentence, held_out_sentences
-from training.measures.frames import Audio
-from training.own_speech import sentence_prompts, speak
-from training.recogniser import Recogniser
-from training.served_speech import to_int16
-from training.teacher import Teacher
+from instruments.material import Sentence, held_out_sentences
+from instruments.measures.duration import LONGEST, SHORTEST
+from instruments.measures.frames import Audio, to_int16
+from instruments.own_speech import sentence_prompts, speak
+from instruments.recogniser import Recogniser
+from instruments.teacher import Teacher
 
 NAME = "trial.json"
 _SLOTS = 16

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from talkahead.audio.speech_edges import AFTER_S, BEFORE_S
 from talkahead.text.frontend import PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S
 
+from instruments.measures.pauses import PARAGRAPH
 from training.findings import JoinFinding, PauseFinding, SoundFinding, SpeakerFinding, WordFinding
-from training.measures.pauses import PARAGRAPH
 
 _WORD_POINTS, _DURATIONS_PERCENT, _PHRASES_PERCENT = 4.0, 99.0, 0.5
 _BUZZ_DB = {"spectral flatness, dB": 1.5, "energy above 4 kHz, dB": 3.0}

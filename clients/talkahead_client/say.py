@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with _termination(), Client(options.server) as client:
+        with _unwinding(), Client(options.server) as client:
             if options.voices:
                 print("\n".join(client.voices()))
                 return 0
@@ -206,8 +206,11 @@ class _Terminated(BaseException):
 
 
 @contextlib.contextmanager
-def _termination() -> Iterator[None]:
-    """Within, SIGTERM unwinds like Ctrl-C does; off the main thread no handler can be set."""
+def _unwinding() -> Iterator[None]:
+    """Within, SIGINT and SIGTERM cancel the streams; off the main thread no handler can be set.
+
+    Python leaves SIGINT ignored where it finds it so, as in a job that a shell put into the background.
+    """
 
     def unwind(number: int, frame: FrameType | None) -> NoReturn:
         raise _Terminated
@@ -215,11 +218,13 @@ def _termination() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = signal.signal(signal.SIGTERM, unwind)
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: unwind}
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _parser() -> argparse.ArgumentParser:

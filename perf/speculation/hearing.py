@@ -15,14 +15,13 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.audio.speech_edges import AFTER_S, speech_span
 
-from training.comparison import Setting
-from training.findings import LONGEST, SHORTEST
-from training.material import Sentence
-from training.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale
-from training.measures.mel_cepstrum import mean_distance_db, mel_cepstra, warping
-from training.recogniser import Recogniser
-from training.served_speech import to_int16
-from training.teacher import Teacher
+from instruments.material import Sentence
+from instruments.measures.duration import LONGEST, SHORTEST
+from instruments.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale, to_int16
+from instruments.measures.mel_cepstrum import mean_distance_db, mel_cepstra, warping
+from instruments.recogniser import Recogniser
+from instruments.setting import Setting
+from instruments.teacher import Teacher
 
 _CUT_S = AFTER_S / 5
 """One frame. The corpus has AFTER_S of silence behind the speech; with less than this, speech was cut."""
@@ -35,7 +34,7 @@ class Ending(StrEnum):
     """It was stopped: the end of speech did not come."""
     SHORT = "short"
     LONG = "long"
-    """Beyond what `training.findings` takes for right, of the teacher's duration."""
+    """Beyond what `measures.duration` takes for right, of the teacher's duration."""
     CUT = "cut"
     LATE = "late"
     """The end of speech came within the last sound, or long after it."""

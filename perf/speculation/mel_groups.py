@@ -18,11 +18,9 @@ from talkahead.audio.mel import LogMel
 from talkahead.backbone.llama import LlamaConfig
 from talkahead.drafting import group_artifact
 from talkahead.drafting.draft_artifact import CONFIG, target_hash
-from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.similarity_groups import SimilarityGroups, cosine_of
 from torch import Tensor
 from torch.nn import functional
-
-from build_engines.calibrate import cosine_of
 
 _HELD = 8
 """Frames that a code is held."""

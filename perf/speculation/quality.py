@@ -17,12 +17,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from instruments.percentages import bootstrap_interval, percent
+from instruments.setting import Setting
 from perf.speculation.hearing import Ending, Hearing, Listener
 from perf.speculation.methods import Method
 from perf.speculation.studio import Studio
 from perf.speculation.token_swap import TokenSwap
-from training.comparison import Setting
-from training.findings import bootstrap_interval, percent
 
 _SLOTS = 16
 _PIECES = 2

@@ -25,11 +25,11 @@ from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.verifier_options import VerifierOptions
 from torch import Tensor
 
+from instruments.material import Sentence
+from instruments.own_speech import Utterance, sentence_prompts, speak
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.installation import Installation
 from perf.speculation.methods import ACCEPT_ALL, Method, Talker
-from training.material import Sentence
-from training.own_speech import Utterance, sentence_prompts, speak
 
 MAX_FRAMES = 700
 """14 s: a sentence that has not ended by then has gone astray."""
@@ -93,7 +93,7 @@ class Studio:
     def _drafter(self, method: Method, pool: DraftPool) -> Drafter:
         if method.is_plain:
             return NullDrafter()
-        options = DraftOptions(method.draft_length, _nodes(method), method.tells_probs)
+        options = DraftOptions(method.draft_length, _nodes(method), method.tells_probs, method.trials)
         return load_drafter(self.found.draft(method), self.found.talker(method.talker), pool, options)
 
     def _verifier(self, method: Method, eos: int) -> Verifier:

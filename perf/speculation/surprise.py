@@ -10,9 +10,9 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.sampling import SamplingSettings, probabilities
 from torch.nn import functional
 
+from instruments.own_speech import RecordingDrafter
 from perf.speculation.methods import PLAIN, Talker
 from perf.speculation.studio import Loop, Studio
-from training.own_speech import RecordingDrafter
 
 
 @dataclass(frozen=True)

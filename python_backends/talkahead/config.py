@@ -262,6 +262,20 @@ def meeting_place() -> Path | None:
     return Path(text) if text else None
 
 
+CPU_VARIABLE = "TALKAHEAD_CPU"
+"""The code path: see `cpu_path.py`."""
+
+
+def cpu_setting() -> str:
+    """The code path that was asked for; empty for the widest."""
+    return os.environ.get(CPU_VARIABLE, "")
+
+
+def compiler_setting() -> list[str]:
+    """More flags for native code, as `make sanitize` gives them."""
+    return os.environ.get("TALKAHEAD_CFLAGS", "").split()
+
+
 def child_environment(search: Mapping[str, str]) -> dict[str, str]:
     """This process's environment, with `search` put in front of the variables that list folders."""
     environment = dict(os.environ)

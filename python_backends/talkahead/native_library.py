@@ -2,7 +2,8 @@
 
 A compiler is all it needs. The name in the cache is a hash of the source, the headers that it includes, the
 flags and the CPU, so that no old library is loaded; a file appears under its name whole, whoever else
-compiles at the same time. More flags may be given in TALKAHEAD_CFLAGS, as `make sanitize` does.
+compiles at the same time. TALKAHEAD_CPU chooses among the code paths that the CPU has (`cpu_path.py`), and
+more flags may be given in TALKAHEAD_CFLAGS, as `make sanitize` does.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from talkahead.config import compiler_setting
+from talkahead.cpu_path import cpu_path
 from talkahead.private_folder import private_folder
 
 COMPILERS = ("gcc", "cc")
-FLAGS = (
-    *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC"),
-    *os.environ.get("TALKAHEAD_CFLAGS", "").split(),
-)
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
 _INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 _COMPILE_LIMIT_S = 300  # three seconds of work, on a machine whose cores may all be taken
 
@@ -40,7 +40,7 @@ def load_library(source: Path) -> ctypes.CDLL:
     """The library of one C file, compiled on the first call on this machine; raises NativeUnavailable."""
     name = f"{source.stem}-{_fingerprint(source)}.so"
     failures = []
-    for folder in _cache_folders():
+    for folder in cache_folders():
         try:
             return _load_from(folder / name, source)
         except (OSError, subprocess.SubprocessError) as error:
@@ -60,30 +60,39 @@ def _compile(source: Path, target: Path) -> None:
         raise NativeUnavailable(f"none of {', '.join(COMPILERS)} is on the PATH")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
-        command = [compiler, *FLAGS, str(source), "-o", str(built), "-lm"]
+        command = [compiler, *_flags(), str(source), "-o", str(built), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S)
         if done.returncode:
             raise NativeUnavailable(f"{compiler} failed: {done.stderr.strip()[:500]}")
         built.replace(target)
 
 
+def _flags() -> list[str]:
+    return [*FLAGS, *cpu_path().compiler_flags, *compiler_setting()]
+
+
 def _compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
-def _cache_folders() -> Iterator[Path]:
-    """Folders of this user alone: what lies there is executed."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for folder in (Path(base) / "talkahead", Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"):
-        if not folder.is_absolute():  # the specification says so, and a user without a home has none
-            continue
+def cache_places() -> list[Path]:
+    """Where the folders lie that `cache_folders` makes, if it can."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    fallback = Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"
+    # A relative one is none: the specification says so, and a user without a home has none.
+    return [base / "talkahead", fallback] if base.is_absolute() else [fallback]
+
+
+def cache_folders() -> Iterator[Path]:
+    """Where what was made for this machine is kept. Of this user alone: what lies there is executed."""
+    for folder in cache_places():
         with suppress(OSError):
             yield private_folder(folder, may_be_seen=True)
 
 
 def _fingerprint(source: Path) -> str:
     own = b"".join(path.read_bytes() for path in _files_of(source))
-    parts = (own, " ".join(FLAGS).encode(), _cpu().encode())
+    parts = (own, " ".join(_flags()).encode(), cpu_model().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 
@@ -96,7 +105,7 @@ def _files_of(source: Path) -> list[Path]:
     return files
 
 
-def _cpu() -> str:
+def cpu_model() -> str:
     """Model and features of the CPU: -march=native means these."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()

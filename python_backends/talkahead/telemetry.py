@@ -7,7 +7,7 @@ call to the server's process, so they leave from a thread of their own: whoever 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from time import perf_counter
@@ -34,6 +34,19 @@ class Metric(Protocol):
     def increment(self, value: float) -> None: ...
     def set(self, value: float) -> None: ...
     def observe(self, value: float) -> None: ...
+
+
+class Cost(Protocol):
+    """What a step costs; `engine.step_costs.StepCost` fits."""
+
+    @property
+    def drafter(self) -> str: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
 
 
 class Metrics(Protocol):
@@ -102,7 +115,8 @@ class TalkerTelemetry(Telemetry):
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics, "talker", ("queue", "prefill", "step", "first_window", "emit"))
         family = metrics.MetricFamily
-        self._gauges: list[Metric] = [
+        self._gauges: list[Metric] = []
+        self._pool: list[Metric] = [
             self._family(name, about, family.GAUGE).Metric(labels={}) for name, about in _GAUGES.items()
         ]
         ends = self._family("talkahead_streams_ended", "Streams that ended, by reason", family.COUNTER)
@@ -115,7 +129,7 @@ class TalkerTelemetry(Telemetry):
 
     def pool(self, active: int, queued: int, open_streams: int) -> None:
         def report() -> None:
-            for gauge, value in zip(self._gauges, (active, queued, open_streams), strict=True):
+            for gauge, value in zip(self._pool, (active, queued, open_streams), strict=True):
                 gauge.set(value)
 
         self._post(report)
@@ -125,6 +139,23 @@ class TalkerTelemetry(Telemetry):
     ) -> None:
         """See `EngineTelemetry`."""
         self._post(lambda: self._speculation.count(drafter, verifier, drafted, accepted, committed))
+
+    def drafting(self, drafter: str, verifier: str, costs: Iterable[Cost]) -> None:
+        """Once, before the first stream: the pair of requests that ask for none, and what steps cost here."""
+        family = self._metrics.MetricFamily
+        default = self._family(
+            "talkahead_default_pair", "1 for the pair of requests that ask for none", family.GAUGE
+        )
+        self._set(default, {"drafter": drafter, "verifier": verifier}, 1)
+        cost = self._family("talkahead_step_cost_seconds", "What a step costs on this machine", family.GAUGE)
+        for one in costs:
+            labels = {"drafter": one.drafter, "nodes": str(one.nodes), "streams": str(one.rows)}
+            self._set(cost, labels, one.seconds)
+
+    def _set(self, family: Any, labels: dict[str, str], value: float) -> None:  # noqa: ANN401
+        """A gauge that never changes."""
+        self._gauges.append(family.Metric(labels=labels))
+        self._gauges[-1].set(value)
 
     def ended(self, reason: StopReason) -> None:
         self._post(lambda: self._ends[reason].increment(1))

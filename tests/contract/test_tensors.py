@@ -10,8 +10,10 @@ import pytest
 from google.protobuf import text_format
 from talkahead import types
 from talkahead.config import SETTINGS, SPECULATION, RequestOptions
+from talkahead.drafting.acceptance import Acceptance
 from talkahead.serving.control_server import ControlServer
-from talkahead.speculation.pairs import DRAFTER_OPTIONS, PAIRS, VERIFIER_OPTIONS
+from talkahead.serving.default_pair import AUTO
+from talkahead.speculation.pairs import DRAFTER_OPTIONS, VERIFIER_OPTIONS
 from talkahead_client import protocol
 from tritonclient.grpc import model_config_pb2
 
@@ -129,12 +131,10 @@ def test_models_load_anywhere(model: str) -> None:
     assert not any("/" in value.string_value for value in config.parameters.values())
 
 
-def test_the_frontend_and_the_talker_are_told_the_same_pair() -> None:
-    told = [
-        [config_of(model).parameters[name].string_value for name in ("drafter", "verifier")]
-        for model in ("frontend", "talker")
-    ]
-    assert told[0] == told[1] and told[0][1] in PAIRS[told[0][0]]
+def test_the_talker_drafts_as_the_machine_does_best_and_keeps_the_tokens() -> None:
+    told = config_of("talker").parameters
+    assert (told["drafter"].string_value, told["verifier"].string_value) == (AUTO, "match")
+    assert all(Acceptance.read(path.parent) for path in REPOSITORY.glob("talker/1/drafts/*/config.json"))
 
 
 def test_requests_may_name_every_drafter_and_verifier() -> None:

@@ -15,7 +15,6 @@ from pipeline import Frames, frames_of
 from served import REPOSITORY, Served, served
 from talkahead.audio.codec import Codec
 from talkahead.backbone.decoder_choice import Precision
-from talkahead.backbone.native_decoder import can_multiply
 from talkahead_client import Client
 from texts import SENTENCES
 from waiting import eventually
@@ -30,12 +29,16 @@ def codec() -> Codec:
     return Codec.load(REPOSITORY / "vocoder" / "1")
 
 
-@pytest.fixture(scope="module", params=[Precision.FLOAT32, Precision.BFLOAT16])
+@pytest.fixture(
+    scope="module",
+    params=[
+        Precision.FLOAT32,
+        pytest.param(Precision.BFLOAT16, marks=pytest.mark.needs("bfloat16")),
+    ],
+)
 def precise(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Of a server whose talker computes in one precision: the narrow one makes much of little differences."""
     precision: Precision = request.param
-    if not can_multiply(precision.dtype):
-        pytest.skip(f"this CPU does not multiply {precision}")
     repository = shutil.copytree(REPOSITORY, tmp_path_factory.mktemp(precision) / "model_repository")
     config = repository / "talker" / "config.pbtxt"
     choice = r'("precision" value { string_value: )"\w+"'

@@ -12,7 +12,7 @@ from talkahead.text import TextFrontend
 from talkahead_client import Client
 from texts import SENTENCES
 
-from training.recogniser import Recogniser
+from instruments.recogniser import Recogniser
 
 WORD_ERRORS = 0.4
 """Of all words; noise gets nearly all of them wrong, and the teacher a tenth."""

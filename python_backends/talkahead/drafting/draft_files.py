@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from talkahead.errors import ArtifactMismatch, BadRequest
-from talkahead.speculation.pairs import PAIRS, DraftSizes, Offer, Pair, check_pair
+from talkahead.errors import ArtifactMismatch
+from talkahead.speculation.pairs import PAIRS, DraftSizes, Offer
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TREES = "trees.json"
+ACCEPTANCE = "acceptance.json"
 GROUPS = "groups.json"
 LONGEST_CHAIN = 8
 """Tokens that `draft_lm` drafts at most."""
@@ -31,13 +32,8 @@ def group_folder(talker: Path) -> Path:
     return talker / "groups"
 
 
-def read_offer(talker: Path, default: Pair) -> Offer:
-    """What can be done with the talker in a folder.
-
-    Raises:
-        ArtifactMismatch: a description cannot be read.
-        BadRequest: `default` makes no sense, or lacks its weights.
-    """
+def read_offer(talker: Path) -> Offer:
+    """What can be done with the talker in a folder; raises ArtifactMismatch for what cannot be read."""
     sizes: dict[str, DraftSizes] = {}
     for drafter, read in _SIZES.items():
         folder = draft_folder(talker, drafter)
@@ -45,13 +41,7 @@ def read_offer(talker: Path, default: Pair) -> Offer:
             sizes[drafter] = read(folder)
     groups = group_folder(talker) / GROUPS
     similarities = tuple(one["similarity"] for one in _read(groups)["groups"]) if groups.exists() else ()
-    offer = Offer(sizes, similarities, default)
-    check_pair(default.drafter, default.verifier)
-    if default.drafter not in offer.names:
-        raise BadRequest(
-            "parameter drafter", default.drafter, f"{', '.join(offer.names)} (no other has weights)"
-        )
-    return offer
+    return Offer(sizes, similarities)
 
 
 def _tree_sizes(folder: Path) -> DraftSizes:

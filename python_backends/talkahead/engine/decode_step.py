@@ -85,7 +85,7 @@ class DecodeStep:
 
     Args:
         drafter, verifier: of segments that bring no method of their own.
-        clock: seconds, by which methods learn what their steps cost.
+        clock: seconds, by which methods learn what their steps cost; None: `step_clock`.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class DecodeStep:
         drafter: Drafter,
         verifier: Verifier,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         slots, device = backbone.num_slots, backbone.device
         self._backbone = backbone
-        self._clock = clock
+        self._clock = clock or step_clock(backbone.device)
         self._default = Method(drafter, verifier)
         self._methods = [self._default] * slots
         self._parts: dict[tuple[int, int], list[_Part]] = {}
@@ -123,7 +123,7 @@ class DecodeStep:
         self._write_settings(where, admissions)
         scored = self._backbone.prefill(slots, prompts, lengths)
         for slot, admission in zip(slots, admissions, strict=True):
-            self._assign(slot, admission.method or self._default)
+            self.assign(slot, admission.method or self._default)
         for drafter in {id(one): one for one in map(self._drafter_of, slots)}.values():
             own = [line for line, slot in enumerate(slots) if self._drafter_of(slot) is drafter]
             drafter.admit([slots[line] for line in own], prompts[own], [lengths[line] for line in own])
@@ -135,7 +135,8 @@ class DecodeStep:
     def _drafter_of(self, slot: int) -> Drafter:
         return self._methods[slot].drafter
 
-    def _assign(self, slot: int, method: Method) -> None:
+    def assign(self, slot: int, method: Method) -> None:
+        """The slot's segment goes on so; without a new prompt, only with the drafter of its admission."""
         if self._methods[slot] is not method:
             self._methods[slot] = method
             self._parts.clear()
@@ -256,7 +257,7 @@ class DecodeStep:
         """Row `target` takes over what `source` holds."""
         self._backbone.move(source, target)
         self._drafter_of(source).move(source, target)
-        self._assign(target, self._methods[source])
+        self.assign(target, self._methods[source])
         for state in self._states():
             state[target] = state[source]
 
@@ -268,8 +269,8 @@ class DecodeStep:
         else:  # what a drafter holds of a row that is not its own is of no use
             one.drafter.move(first, second)
             other.drafter.move(second, first)
-        self._assign(first, other)
-        self._assign(second, one)
+        self.assign(first, other)
+        self.assign(second, one)
         for state in self._states():
             state[[first, second]] = state[[second, first]]
 
@@ -286,6 +287,15 @@ class DecodeStep:
             self._keys,
             *self._settings.columns,
         )
+
+
+def step_clock(device: torch.device) -> Callable[[], float]:
+    """By which the costs of steps are compared: seconds of the thread's own, where it does all the work.
+
+    So what else keeps the machine busy does not decide how much is drafted.
+    """
+    alone = device.type == "cpu" and torch.get_num_threads() == 1
+    return time.thread_time if alone else time.perf_counter
 
 
 def _draft(drafter: Drafter, context: Context) -> TokenTree:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from talkahead.engine.draft_forecast import SizeForecast
+
 _BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of rows up to which a row is held to cost the same."""
 _ENOUGH = 8
@@ -38,22 +40,32 @@ class _Mean:
 class DraftBudget:
     """Chooses among the sizes that a drafter offers the one that commits the most tokens per second.
 
-    It climbs: from plain decoding to a size nearby, and on while that pays. Sizes near the chosen one are
-    tried now and then, so that both sides of the comparison stay fresh.
+    It begins with the best size of a forecast, or else with plain decoding, and climbs: to a size nearby, and
+    on while that pays. Sizes near the chosen one are tried now and then, so that both sides of the comparison
+    stay fresh.
 
     Args:
         sizes: nodes of a tree, root included, ascending; the first is 1, plain decoding.
+        forecast: what steps cost and bring, until steps of a size have been seen.
         margin: a neighbour must be better by this share, so that noise moves nothing.
         every: steps between two trials of a known neighbour; an unknown one is tried sixteen times as often.
     """
 
-    def __init__(self, sizes: Sequence[int], *, margin: float = 0.05, every: int = 64) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        forecast: SizeForecast | None = None,
+        *,
+        margin: float = 0.05,
+        every: int = 64,
+    ) -> None:
         assert sizes[0] == 1 and list(sizes) == sorted(set(sizes))
         self._sizes = tuple(sizes)
+        self._forecast = forecast
         self._margin = margin
         self._every = every
         self._costs: dict[tuple[int, int], _Mean] = {}
-        self._gains = {size: _Mean(_GAIN_MEMORY) for size in self._sizes}
+        self._gains = {size: self._expected_gain(size) for size in self._sizes}
         self._gains[1] = _Mean(_GAIN_MEMORY, 1.0, _ENOUGH)
         self._others = _Mean(_COST_MEMORY)
         self._chosen: dict[int, int] = {}
@@ -73,7 +85,7 @@ class DraftBudget:
 
     def see(self, rows: int, size: int, seconds: float) -> None:
         """What a step of so many rows cost, drafting and all, in which ours had trees of this size."""
-        cost, own = self._costs.setdefault((_bucket(rows), size), _Mean(_COST_MEMORY)), seconds / rows
+        cost, own = self._cost(_bucket(rows), size), seconds / rows
         cost.see(min(own, _OUTLIER * cost.value) if cost.is_known else own)
 
     def heed(self, size: int, committed: float, rows: int, others: float = 0.0) -> None:
@@ -89,8 +101,7 @@ class DraftBudget:
     def _settle(self, bucket: int) -> int:
         place = self._chosen.get(bucket)
         if place is None:
-            nearest = min(self._chosen, key=lambda other: abs(other - bucket), default=None)
-            place = 0 if nearest is None else self._chosen[nearest]
+            place = self._first_place(bucket)
         own = self._rate(bucket, place)
         if own is not None:
             rates = {other: self._rate(bucket, other) for other in self._neighbours(place)}
@@ -100,6 +111,24 @@ class DraftBudget:
             place = max(better, key=lambda other: better[other], default=place)
         self._chosen[bucket] = place
         return place
+
+    def _first_place(self, bucket: int) -> int:
+        """As forecast, else as for the nearest number of rows, else plain decoding."""
+        if self._forecast is not None and self._forecast.acceptance is not None:
+            return self._sizes.index(self._forecast.best_nodes(self._sizes, bucket))
+        nearest = min(self._chosen, key=lambda other: abs(other - bucket), default=None)
+        return 0 if nearest is None else self._chosen[nearest]
+
+    def _cost(self, bucket: int, size: int) -> _Mean:
+        """Seconds a row."""
+        if (bucket, size) not in self._costs:
+            forecast = self._forecast
+            expected = None if forecast is None else forecast.cost_s(size, bucket) / bucket
+            self._costs[bucket, size] = _expected(_COST_MEMORY, expected)
+        return self._costs[bucket, size]
+
+    def _expected_gain(self, size: int) -> _Mean:
+        return _expected(_GAIN_MEMORY, None if self._forecast is None else self._forecast.gain(size))
 
     def _trial(self, bucket: int, place: int) -> int | None:
         """The place of a size to try in this step."""
@@ -124,10 +153,15 @@ class DraftBudget:
     def _rate(self, bucket: int, place: int) -> float | None:
         """Tokens of all rows per second, up to a factor, or None while too little is known."""
         size = self._sizes[place]
-        cost, gain = self._costs.get((bucket, size)), self._gains[size]
-        if cost is None or not cost.is_known or not gain.is_known:
+        cost, gain = self._cost(bucket, size), self._gains[size]
+        if not cost.is_known or not gain.is_known:
             return None
         return (gain.value + self._others.value) / cost.value
+
+
+def _expected(memory: int, value: float | None) -> _Mean:
+    """A mean that begins with a forecast, if there is one, as if from an eighth of what it remembers."""
+    return _Mean(memory) if value is None else _Mean(memory, value, max(memory // 8, _ENOUGH))
 
 
 def _bucket(rows: int) -> int:

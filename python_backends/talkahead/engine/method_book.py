@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from talkahead.config import RequestOptions
 from talkahead.engine.draft_budget import DraftBudget
+from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method import Method
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -23,16 +25,32 @@ class MethodBook:
 
     Args:
         drafters: by name, each one object for all slots.
+        forecast: what drafts are worth on this machine, which budgets begin with.
     """
 
-    def __init__(self, offer: Offer, drafters: Mapping[str, Drafter], target: TargetTokens) -> None:
+    def __init__(
+        self,
+        offer: Offer,
+        drafters: Mapping[str, Drafter],
+        target: TargetTokens,
+        forecast: DraftForecast | None = None,
+    ) -> None:
         self._offer = offer
-        self._drafters = {"none": NullDrafter(), **drafters}
+        self._drafters: Mapping[str, Drafter] = {"none": NullDrafter(), **drafters}
         self._target = target
+        self._forecast = forecast
         assert set(self._drafters) == set(offer.names)
         self._method = lru_cache(_KEPT)(self._make)
         self._verifier = lru_cache(_KEPT)(self._make_verifier)
         self._budget = lru_cache(_KEPT)(self._make_budget)
+
+    @property
+    def offer(self) -> Offer:
+        return self._offer
+
+    def serving(self, forecast: DraftForecast | None, default: Pair) -> MethodBook:
+        """The same, with a forecast, and with the pair of requests that ask for none."""
+        return MethodBook(replace(self._offer, default=default), self._drafters, self._target, forecast)
 
     def of(self, options: RequestOptions) -> Method:
         """Raises BadRequest for what this server does not do."""
@@ -54,4 +72,5 @@ class MethodBook:
 
     def _make_budget(self, pair: Pair, options: VerifierOptions) -> DraftBudget:
         """One for all requests of a pair, however many nodes each allows."""
-        return DraftBudget((1, *self._offer.drafters[pair.drafter].nodes))
+        forecast = None if self._forecast is None else self._forecast.of(pair.drafter)
+        return DraftBudget((1, *self._offer.drafters[pair.drafter].nodes), forecast)

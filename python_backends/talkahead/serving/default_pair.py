@@ -1,12 +1,24 @@
-"""The pair of a request that asks for none: parameters `drafter` and `verifier` of a model's config.pbtxt."""
+"""The pair of a request that asks for none: `drafter` and `verifier` of the talker's config.pbtxt."""
 
 from __future__ import annotations
 
 from talkahead.config import ModelConfig
-from talkahead.speculation.pairs import PLAIN, Pair
+from talkahead.engine.draft_forecast import DraftForecast
+from talkahead.errors import BadRequest
+from talkahead.speculation.pairs import PLAIN, Offer, Pair, check_pair
+
+AUTO = "auto"
+"""The drafter that is fastest on this machine, if any is worth it."""
 
 
-def default_pair(config: ModelConfig) -> Pair:
-    """Of the frontend or the talker, which must be told the same. Nothing is checked here."""
+def default_pair(config: ModelConfig, offer: Offer, forecast: DraftForecast | None) -> Pair:
+    """Raises BadRequest for a pair that makes no sense, or lacks its weights."""
     given = config.parameters.get
-    return Pair(given("drafter", PLAIN.drafter), given("verifier", PLAIN.verifier))
+    drafter, verifier = given("drafter", PLAIN.drafter), given("verifier", PLAIN.verifier)
+    if drafter == AUTO:
+        return forecast.fastest_pair(verifier, offer.drafters) if forecast else PLAIN
+    check_pair(drafter, verifier)
+    if drafter not in offer.names:
+        allowed = f"{AUTO}, {', '.join(offer.names)} (no other has weights)"
+        raise BadRequest("talker: parameter drafter", drafter, allowed)
+    return Pair(drafter, verifier)

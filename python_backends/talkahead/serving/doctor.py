@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from talkahead.cpu_path import CpuPath, cpu_path, cpu_paths
+from talkahead.errors import BadRequest, TalkaheadError
 from talkahead.serving.installation import PYTHON_TAG, find_libpython, find_wheel, missing_libpython
 
 _MIB = 1 << 20
@@ -58,7 +60,14 @@ class Finding:
 
 def examine(repository: Path, ports: tuple[int, ...]) -> int:
     """Prints the findings; 1 when something is missing that the server needs."""
-    findings = [*_machine(), *_server(), *_modules(), *_weights(repository), *_ports(ports)]
+    findings = [
+        *_machine(),
+        *_server(),
+        *_modules(),
+        *_weights(repository),
+        *_drafting(repository),
+        *_ports(ports),
+    ]
     for finding in findings:
         print(finding)
     missing = sum(bool(finding.remedy) and finding.is_needed for finding in findings)
@@ -86,16 +95,13 @@ def _machine() -> Iterator[Finding]:
 
 
 def _processor() -> Finding:
-    flags: set[str] = set()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            flags = set(line.partition(":")[2].split())
-            break
-    present = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
-    found = f"{len(os.sched_getaffinity(0))} cores, {' '.join(present) or 'no vector units known'}"
-    return Finding(
-        "processor", found, "" if "avx2" in flags else "without avx2 speech is slow", is_needed=False
-    )
+    found = f"{len(os.sched_getaffinity(0))} cores, {', '.join(cpu_paths())}"
+    try:
+        path = cpu_path()
+    except BadRequest as error:
+        return Finding("processor", found, str(error))
+    remedy = "without avx2 speech is slow" if path is CpuPath.GENERIC else ""
+    return Finding("processor", f"{found}; computes with {path}", remedy, is_needed=False)
 
 
 def _shared_memory() -> Finding:
@@ -151,6 +157,18 @@ def _weights(repository: Path) -> Iterator[Finding]:
         found = f"{path.stat().st_size / _MIB:.1f} MiB" if path.is_file() else "none"
         remedy = "give --repository, fetch the file from the checkout, or make train"
         yield Finding(name, found, "" if path.is_file() else remedy)
+
+
+def _drafting(repository: Path) -> Iterator[Finding]:
+    if find_spec("torch") is None:
+        return
+    # It needs torch, whose absence is to be told here.
+    from talkahead.serving.draft_report import draft_report
+
+    try:
+        yield Finding("drafting ahead", "\n      ".join(draft_report(repository / "talker" / "1")))
+    except TalkaheadError as error:
+        yield Finding("drafting ahead", "unknown", str(error), is_needed=False)
 
 
 def _ports(ports: tuple[int, ...]) -> Iterator[Finding]:

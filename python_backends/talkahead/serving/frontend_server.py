@@ -17,7 +17,6 @@ from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folde
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
-from talkahead.serving.default_pair import default_pair
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.serving.rendezvous import draining_flag
@@ -73,7 +72,7 @@ class FrontendServer:
         self._wire = Wire(api)
         self._voices = Voices.of(config)
         self._shape = SpeechShape.of(config)
-        self._offer = read_offer(config.artifact_folder("talker"), default_pair(config))
+        self._offer = read_offer(config.artifact_folder("talker"))
         self._text = TextFrontend()
         self._text.segments(_WARM_UP_TEXT)
         codec = Manifest.read(config.artifact_folder("vocoder")).version

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from talkahead.config import MEETING_PLACE, THREADS_PREFIX
+from talkahead.cpu_path import torch_environment
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import prepare
 from talkahead.serving.rendezvous import draining_flag
@@ -67,7 +68,12 @@ class ServerProcess:
             command = [setpriv, "--pdeathsig", "TERM", "--", *command]
         return subprocess.Popen(
             command,
-            env={**installation.environment, **threads, MEETING_PLACE: str(self._meeting_place)},
+            env={
+                **installation.environment,
+                **torch_environment(),
+                **threads,
+                MEETING_PLACE: str(self._meeting_place),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

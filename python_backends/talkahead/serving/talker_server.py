@@ -5,36 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeVar
 
 import numpy as np
-import torch
 
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.backbone import Backbone
-from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
-from talkahead.backbone.llama import load_llama
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.drafting.draft_files import draft_folder, group_folder, read_offer
-from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
-from talkahead.drafting.group_artifact import load_groups
 from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
-from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
-from talkahead.serving.artifacts import verified
+from talkahead.errors import TalkaheadError
 from talkahead.serving.default_pair import default_pair
+from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
+from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.speculation.pairs import Offer
-from talkahead.speculation.registry import TargetTokens
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.types import SegmentHeader
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
 _WARM_UP_SYMBOLS = 40
 _WARM_UP_SECONDS = 0.5
 
@@ -68,10 +59,13 @@ class TalkerServer:
         self._wire = Wire(api)
         device = claim_device(config, "talker")
         codec = CodecConfig.from_file(config.artifact_folder("vocoder") / "codec.json")
-        offer = read_offer(config.folder, default_pair(config))
-        backbone = _load_backbone(config, codec, device, offer)
-        self._methods = _load_methods(config, backbone, offer)
+        parts = TalkerParts.load(config, codec, device)
+        backbone, offer = parts.backbone, parts.methods.offer
+        forecast = forecast_of(parts, config)
+        pair = default_pair(config, offer, forecast)
+        self._methods = parts.methods.serving(forecast, pair)
         self._telemetry = TalkerTelemetry(api)
+        self._telemetry.drafting(pair.drafter, pair.verifier, forecast.costs.measured if forecast else ())
         limits = EngineConfig(
             context_frames=codec.context_frames,
             lookahead_frames=codec.lookahead_frames,
@@ -120,50 +114,6 @@ class TalkerServer:
             outlet=outlet,
             method=self._methods.of(options),
         )
-
-
-def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device, offer: Offer) -> Backbone:
-    shape, state = load_llama(verified(config.folder))
-    if shape.vocab_size != codec.codebook_size + 1:
-        raise ArtifactMismatch(
-            f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "
-            "trained apart: rebuild both with make train"
-        )
-    return load_decoder(
-        shape,
-        state,
-        num_slots=config.whole("slots", 16),
-        max_positions=shape.max_position_embeddings,
-        max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
-        dtype=_chosen(config, "precision", Precision.FLOAT32).dtype,
-        device=device,
-        choice=_chosen(config, "decoder", DecoderChoice.AUTO),
-    )
-
-
-def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> MethodBook:
-    """Drafters follow the talker's slots."""
-    pool = DraftPool.serving(
-        backbone.num_slots,
-        backbone.max_positions,
-        str(backbone.device),
-        _chosen(config, "decoder", DecoderChoice.AUTO),
-    )
-    drafters = {
-        name: load_sized_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
-        for name in offer.drafters
-    }
-    groups = load_groups(verified(group_folder(config.folder)), config.folder) if offer.similarities else {}
-    return MethodBook(offer, drafters, TargetTokens(backbone.eos, groups))
-
-
-def _chosen(config: ModelConfig, name: str, default: _Choice) -> _Choice:
-    """A parameter of config.pbtxt that names one of a few."""
-    text = config.parameters.get(name, default)
-    try:
-        return type(default)(text)
-    except ValueError as error:
-        raise BadRequest(f"talker: parameter {name}", text, ", ".join(type(default))) from error
 
 
 class _WarmUpOutlet:

@@ -74,6 +74,11 @@ class DraftSizes:
     nodes: tuple[int, ...]
     default: int
 
+    @property
+    def usual(self) -> tuple[int, ...]:
+        """Those that a request gets unasked."""
+        return tuple(size for size in self.nodes if size <= self.default)
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -141,11 +146,22 @@ def _check_options(
 
 
 def select(options: RequestOptions, offer: Offer) -> Selection:
-    """The request's pair, with a partner where it names one alone, and its options.
+    """The request's pair and options: of the pairs that fit what it names, the first that takes its options.
 
-    Raises BadRequest that names what this server allows.
+    So what is accepted does not depend on the server's default, which differs between machines. Raises
+    BadRequest that names what this server allows.
     """
-    pair = _pair(options.drafter, options.verifier, offer)
+    refusals = []
+    for pair in _candidates(options.drafter, options.verifier, offer):
+        try:
+            return _selection(pair, options, offer)
+        except BadRequest as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
+
+
+def _selection(pair: Pair, options: RequestOptions, offer: Offer) -> Selection:
+    """Raises BadRequest where the pair does not take the options."""
     check_pair(pair.drafter, pair.verifier, options.speculation)
     chosen = VerifierOptions.from_parameters(options.speculation)
     if pair.verifier == "groups":
@@ -156,30 +172,29 @@ def select(options: RequestOptions, offer: Offer) -> Selection:
     return Selection(pair, chosen, nodes, options.pin_draft is True)
 
 
-def _pair(drafter: str | None, verifier: str | None, offer: Offer) -> Pair:
-    default = offer.default
+def _candidates(drafter: str | None, verifier: str | None, offer: Offer) -> list[Pair]:
+    """The pairs that fit what a request names, at least one, the preferred first.
+
+    That is the server's own; then `match` before other verifiers, and with each verifier the server's own
+    drafter before those that it was proposed with.
+    """
     if drafter is not None and drafter not in offer.names:
         raise BadRequest(
             "drafter", drafter, f"{', '.join(offer.names)} (this server has no weights of others)"
         )
-    if drafter is None and verifier is None:
-        return default
-    if drafter is None:
-        assert verifier is not None
-        return Pair(_partner(verifier, offer), verifier)
-    if verifier is None:
-        return default if drafter == default.drafter else Pair(drafter, "match")
-    return Pair(drafter, verifier)
-
-
-def _partner(verifier: str, offer: Offer) -> str:
-    """A drafter for a verifier that is named alone: the server's own, if it goes with it."""
-    partners = (offer.default.drafter, *_PARTNERS[verifier])
-    for drafter in partners:
-        if drafter in offer.names and verifier in PAIRS[drafter]:
-            return drafter
-    usable = dict.fromkeys(one for drafter in offer.names for one in PAIRS[drafter])
-    raise BadRequest("verifier", verifier, f"{', '.join(usable)} (this server has no drafter for others)")
+    if drafter is not None and verifier is not None:
+        return [Pair(drafter, verifier)]
+    known = [
+        Pair(one, name)
+        for name, partners in _PARTNERS.items()
+        for one in (offer.default.drafter, *partners)
+        if one in offer.names and name in PAIRS[one]
+    ]
+    fitting = [one for one in known if drafter in (None, one.drafter) and verifier in (None, one.verifier)]
+    if not fitting:
+        usable = ", ".join(dict.fromkeys(one.verifier for one in known))
+        raise BadRequest("verifier", verifier, f"{usable} (this server has no drafter for others)")
+    return sorted(fitting, key=lambda one: one != offer.default)  # which leaves the others' order
 
 
 def _with_similarity(chosen: VerifierOptions, offer: Offer) -> VerifierOptions:

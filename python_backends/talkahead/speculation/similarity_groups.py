@@ -110,6 +110,14 @@ class SimilarityGroups:
         return probs / self.num_owners * _sums(shares, self.owners, self.owner_starts)
 
 
+def cosine_of(embeddings: Tensor, mean_size: float) -> float:
+    """The threshold above which a token has `mean_size` neighbours on average, itself among them."""
+    unit = functional.normalize(embeddings.to(torch.float32), dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(2.0).flatten()
+    count = max(1, min(round(mean_size * len(unit)), len(cosines) - 1))
+    return round(float(cosines.kthvalue(len(cosines) - count).values), 4)
+
+
 def _sums(values: Tensor, entries: Tensor, starts: Tensor) -> Tensor:
     """Sums of runs of `entries`: [B, K] to [B, len(starts)]. A row's sums are its own."""
     count = len(values)

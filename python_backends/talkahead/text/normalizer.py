@@ -117,7 +117,7 @@ class Normalizer:
         self._expanders: dict[str, Callable[[Match], Iterator[Token]]] = {
             "endless": self._endless,
             "pronunciation": self._pronounced,
-            "link": lambda match: self._inner(match, "li_text"),
+            "link": self._link,
             "heading": self._heading,
         }
 
@@ -160,8 +160,17 @@ class Normalizer:
         words = [token.text for token in self.normalize(match["pr_text"]) if not token.is_pause]
         yield Token(" ".join(words), *match.span(), tuple(match["pr_phonemes"].split()))
 
+    def _link(self, match: Match) -> Iterator[Token]:
+        """The tokens of its text. Where it leads is not said, but done with: from the last word on they end
+        where the link ends, or a client that goes on from there would have it read out."""
+        tokens = list(self._inner(match, "li_text"))
+        last_word = max((index for index, token in enumerate(tokens) if not token.is_pause), default=0)
+        yield from tokens[:last_word]
+        for token in tokens[last_word:]:
+            yield replace(token, end=match.end())
+
     def _inner(self, match: Match, group: str) -> Iterator[Token]:
-        """The tokens of a part of a form: the text of a link, without where it leads."""
+        """The tokens of a part of a form."""
         offset = match.start(group)
         for token in self._tokens(match[group]):
             yield replace(token, start=token.start + offset, end=token.end + offset)

@@ -18,7 +18,7 @@ from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, has_tiles
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -33,11 +33,17 @@ NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
 """Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-WAYS = {
-    f"{name} in {way}": (one, way == "tiles")
-    for name, one in PRECISIONS.items()
-    for way in ("panels", "tiles")
-}
+NEEDED = {"float32": (), "bfloat16": ("bfloat16",), "int8": ("int8",)}
+WAYS = [
+    *(
+        pytest.param((one, False), id=f"{name} in panels", marks=pytest.mark.needs(*NEEDED[name]))
+        for name, one in PRECISIONS.items()
+    ),
+    *(
+        pytest.param((one, True), id=f"{name} in tiles", marks=pytest.mark.needs("amx"))
+        for name, one in PRECISIONS.items()
+    ),
+]
 CONFIGS = {
     "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
     "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
@@ -73,15 +79,11 @@ def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype
     return SlotDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, dtype=dtype)
 
 
-@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+@pytest.fixture(params=WAYS)
 def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.dtype:
     """Each precision, by each way that products are computed."""
     chosen: torch.dtype
     chosen, in_tiles = request.param
-    if not can_multiply(chosen):
-        pytest.skip(f"this CPU does not multiply {chosen}")
-    if in_tiles and not has_tiles():
-        pytest.skip("this CPU has no tiles (AMX)")
     monkeypatch.setattr(native_decoder, "has_tiles", lambda: in_tiles)
     return chosen
 
@@ -262,23 +264,61 @@ def test_sampled_tokens_do_not_depend_on_the_company(served: NativeDecoder) -> N
     assert together[3::4] == [speak([slot])[0] for slot in range(3, SLOTS, 4)]
 
 
-def test_greedy_tokens_are_those_of_torch_but_for_ties() -> None:
-    """Where the two differ, the best two logits lie nearer than the measured error; each case is listed."""
-    served = make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]))
-    other = make_torch(CONFIGS["as served"], make_state(CONFIGS["as served"]), torch.float32)
-    prompts, rows = make_prompts(served, *range(20, 28)), slice(0, 8)
-    ours, theirs = (prefill(decoder, list(range(8)), prompts) for decoder in (served, other))
-    excused, largest = [], 0.0
-    for frame in range(60):
-        largest = max(largest, float((ours - theirs).abs().max()))
-        for stream in torch.nonzero(ours.argmax(-1) != theirs.argmax(-1)).flatten().tolist():
-            best = theirs[stream].topk(2).values
-            excused.append((stream, frame, float(best[0] - best[1])))
-        roots = theirs.argmax(-1)
-        ours, theirs = (step(decoder, roots, rows) for decoder in (served, other))
-    print("excused (stream, frame, gap):", excused, "largest error:", largest)
-    assert all(gap <= 2 * largest for _, _, gap in excused)
-    assert len(excused) < 5
+class Greedy:
+    """Utterances spoken by the best tokens of double precision, for which `served` is asked as well."""
+
+    def __init__(self, served: NativeDecoder, seed: int, *, slips_at: int | None = None) -> None:
+        """
+        Args:
+            slips_at: the frame at which the first utterance's token reaches `served` as another.
+        """
+        config, generator = CONFIGS["as served"], torch.Generator().manual_seed(seed)
+        exact = make_torch(config, make_state(config), torch.float64)
+        prompts = [torch.randn((20 + row, served.hidden_size), generator=generator) for row in range(8)]
+        slots, rows = list(range(8)), slice(0, 8)
+        ours, theirs = prefill(served, slots, prompts), prefill(exact, slots, prompts)
+        self.error = 0.0
+        """The largest of a logit."""
+        self.mismatches: list[tuple[int, int, float]] = []
+        """Utterance and frame, and by how much double precision prefers its own token to the one served."""
+        for frame in range(60):
+            best = theirs.argmax(-1)
+            self._compare(frame, ours.double(), theirs)
+            heard = best.clone()
+            if frame == slips_at:
+                heard[0] = theirs[0].topk(2).indices[1]
+            ours, theirs = step(served, heard, rows), step(exact, best, rows)
+
+    def _compare(self, frame: int, ours: Tensor, theirs: Tensor) -> None:
+        self.error = max(self.error, float((ours - theirs).abs().max()))
+        gaps = theirs.amax(-1) - theirs.gather(1, ours.argmax(-1, keepdim=True))[:, 0]
+        self.mismatches += [(row, frame, float(gaps[row])) for row in torch.nonzero(gaps).flatten().tolist()]
+
+    def unexcused(self, error: float) -> list[tuple[int, int, float]]:
+        """Mismatches that an error of this size does not explain."""
+        return [one for one in self.mismatches if one[2] >= error]
+
+
+MEASURED, JUDGED = 11, 12
+"""Seeds of the utterances on which an error is measured, and of those that it is held against: others, for
+among the same ones every mismatch lies within twice their own error, whatever its cause."""
+
+
+def test_a_greedy_mismatch_is_excused_by_the_error_measured_on_other_utterances(
+    served: NativeDecoder, precision: torch.dtype
+) -> None:
+    measured, judged = Greedy(served, MEASURED).error, Greedy(served, JUDGED)
+    print("excused (utterance, frame, gap):", judged.mismatches, "measured error:", measured)
+    assert judged.unexcused(measured) == []
+    if precision is not torch.float32:
+        assert judged.mismatches, "nothing was excused, so nothing was shown"
+
+
+def test_a_mismatch_that_has_a_cause_is_not_excused(served: NativeDecoder) -> None:
+    """One token of one utterance is heard as another: its later frames are wrong by more than rounding."""
+    measured = Greedy(served, MEASURED).error
+    slipped = Greedy(served, JUDGED, slips_at=10).unexcused(measured)
+    assert slipped and {row for row, _, _ in slipped} == {0}
 
 
 def test_rows_beyond_a_slot_are_refused(served: NativeDecoder) -> None:
@@ -350,7 +390,7 @@ def test_each_precision_is_its_own(precision: torch.dtype) -> None:
             assert not torch.equal(scored_alone(expected), different)
 
 
-@pytest.mark.skipif(not has_tiles(), reason="this CPU has no tiles (AMX)")
+@pytest.mark.needs("amx")
 def test_tiles_and_panels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole numbers to the bit, if there is one position to attend to; floats, in another order, nearly."""
     config = CONFIGS["as served"]

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 import wave
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -240,11 +241,22 @@ def test_wrong_usage(triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_cancel_politely(triton: FakeTriton, tmp_path: Path, number: int, status: int) -> None:
     triton.script = stalls(2)
-    command = _start(triton, "Hello.", "-o", str(tmp_path / "o.wav"))
-    _wait_for_stream(triton)
-    command.send_signal(number)
-    out, err = command.communicate(timeout=10)
+    with _started(triton, "Hello.", "-o", str(tmp_path / "o.wav")) as command:
+        _wait_for_stream(triton)
+        command.send_signal(number)
+        out, err = command.communicate(timeout=10)
     assert (command.returncode, out, err) == (status, b"", b"")
+    assert triton.streams[0].over.wait(1) and not triton.streams[0].is_cut
+
+
+def test_an_interrupt_is_heeded_in_the_background_too(triton: FakeTriton, tmp_path: Path) -> None:
+    """Shells start background jobs with SIGINT ignored."""
+    triton.script = stalls(2)
+    background = ("env", "--ignore-signal=INT")
+    with _started(triton, "Hello.", "-o", str(tmp_path / "o.wav"), prefix=background) as command:
+        _wait_for_stream(triton)
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=10) == 130
     assert triton.streams[0].over.wait(1) and not triton.streams[0].is_cut
 
 
@@ -252,10 +264,11 @@ def test_an_interrupt_ends_all_jobs_politely(triton: FakeTriton, tmp_path: Path)
     triton.script = stalls(1)
     lines = tmp_path / "lines.txt"
     lines.write_text("a\nb\nc\nd\n")
-    command = _start(triton, "--file", str(lines), "--jobs", "2", "-o", str(tmp_path / "o.wav"))
-    _wait_for_stream(triton, 2)
-    command.send_signal(signal.SIGINT)
-    out, _ = command.communicate(timeout=10)
+    arguments = ("--file", str(lines), "--jobs", "2", "-o", str(tmp_path / "o.wav"))
+    with _started(triton, *arguments) as command:
+        _wait_for_stream(triton, 2)
+        command.send_signal(signal.SIGINT)
+        out, _ = command.communicate(timeout=10)
     assert (command.returncode, out, len(triton.streams)) == (130, b"", 2)
     assert all(stream.over.wait(1) and not stream.is_cut for stream in triton.streams)
 
@@ -268,13 +281,12 @@ def test_a_player_that_goes_away_cancels_politely(triton: FakeTriton) -> None:
                 return
 
     triton.script = script
-    command = _start(triton, "Hello.", "-o", "-")
-    assert command.stdout is not None and command.stderr is not None
-    command.stdout.read(1000)
-    command.stdout.close()
-    assert command.wait(10) == 141
-    assert command.stderr.read() == b""
-    command.stderr.close()
+    with _started(triton, "Hello.", "-o", "-") as command:
+        assert command.stdout is not None and command.stderr is not None
+        command.stdout.read(1000)
+        command.stdout.close()
+        assert command.wait(10) == 141
+        assert command.stderr.read() == b""
     assert triton.streams[0].cancelled.is_set() and not triton.streams[0].is_cut
 
 
@@ -287,17 +299,23 @@ def test_progress_needs_no_terminal(
     assert "\r0.06 s of audio" in screen.getvalue()
 
 
-def _start(triton: FakeTriton, *arguments: str, input_text: str | None = None) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "talkahead_client.say", "--server", triton.address, *arguments]
+@contextmanager
+def _started(
+    triton: FakeTriton, *arguments: str, prefix: Sequence[str] = (), stdin: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The command as a process, which ends and closes its pipes with the block, whatever happens there."""
+    command = [*prefix, sys.executable, "-m", "talkahead_client.say", "--server", triton.address, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    stdin = subprocess.PIPE if input_text is not None else subprocess.DEVNULL
-    return subprocess.Popen(
-        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _run(triton: FakeTriton, *arguments: str, input_text: str) -> subprocess.CompletedProcess[bytes]:
-    with _start(triton, *arguments, input_text=input_text) as command:
+    with _started(triton, *arguments, stdin=subprocess.PIPE) as command:
         out, err = command.communicate(input_text.encode(), timeout=20)
     return subprocess.CompletedProcess(command.args, command.returncode, out, err)
 

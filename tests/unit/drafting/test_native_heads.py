@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from talkahead.backbone.native_decoder import can_multiply, has_tiles
 from talkahead.drafting import native_heads
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.drafter_choice import DraftPool, heads_drafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.native_heads import NativeHeads
-from talkahead.native_library import NativeUnavailable
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.rank_paths import RankTree
@@ -26,16 +24,6 @@ TREE = RankTree(
 PRECISIONS = (torch.float32, torch.bfloat16, torch.int8)
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.int8: 6e-2}
 """By how much of the logits' spread a named token may lie below the one that should be there."""
-
-
-def _compiles() -> bool:
-    try:
-        return can_multiply(torch.float32)
-    except NativeUnavailable:
-        return False
-
-
-pytestmark = pytest.mark.skipif(not _compiles(), reason="nothing can be compiled here")
 
 
 @pytest.fixture(params=[True, False], ids=["told", "blind"])
@@ -83,13 +71,13 @@ def shortfall(heads: DraftHeads, hidden: Tensor, tokens: Tensor) -> float:
     return largest
 
 
-@pytest.mark.parametrize("in_tiles", [True, False], ids=["tiles", "panels"])
+@pytest.mark.parametrize(
+    "in_tiles", [pytest.param(True, marks=pytest.mark.needs("amx")), False], ids=["tiles", "panels"]
+)
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
 def test_grown_trees(
     heads: DraftHeads, precision: torch.dtype, in_tiles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if in_tiles and not has_tiles():
-        pytest.skip("this CPU has no tiles (AMX)")
     monkeypatch.setattr(native_heads, "has_tiles", lambda: in_tiles)
     own = native(heads, precision).tree(TREE.by_depth.levels)
     for rows in (1, 7, 101):

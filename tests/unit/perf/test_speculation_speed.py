@@ -17,10 +17,10 @@ from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
+from instruments.draft_shape import first_layers
+from instruments.own_speech import Utterance, speak
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.speed import Run, Speed, Stopwatch, TimedStep
-from training.draft_shape import first_layers
-from training.own_speech import Utterance, speak
 
 CONFIG = LlamaConfig(24, 23, 16, 16, 2, 1, 1, 16)
 ROWS, VOCABULARY = 3, 11

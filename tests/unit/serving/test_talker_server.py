@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 from fake_backend import FakeBackend, Request, TritonError
 from talkahead.config import ModelConfig
+from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
 from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
 from talkahead.errors import ArtifactMismatch, BadRequest
+from talkahead.manifest import sha256
+from talkahead.serving import cost_store
 from talkahead.serving.talker_server import TalkerServer
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, Stats, StopReason, WindowHeader
 
@@ -199,7 +203,7 @@ def test_a_server_without_drafts_refuses_them(talker_server: TalkerServer) -> No
 def test_a_default_that_has_no_weights_is_refused(
     backend: FakeBackend, config_of: Callable[..., ModelConfig]
 ) -> None:
-    with pytest.raises(BadRequest, match=r"parameter drafter: 'mtp' .* allowed: none"):
+    with pytest.raises(BadRequest, match=r"parameter drafter: 'mtp' .* allowed: auto, none"):
         TalkerServer(backend, config_of("talker", drafter="mtp"))
 
 
@@ -242,3 +246,40 @@ def test_a_talker_and_a_vocoder_that_do_not_fit(
     config = ModelConfig(tmp_path / "talker" / "1", {}, 1)
     with pytest.raises(ArtifactMismatch, match=r"24 codes, the vocoder 18.*make train"):
         TalkerServer(backend, config)
+
+
+def test_auto_is_the_drafter_that_pays_most_here(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], drafting_repository: Path, counted: Path
+) -> None:
+    """Counted as if every draft of four nodes were accepted whole: something pays on any machine."""
+    config = config_of("talker", drafting_repository, slots="2", drafter="auto")
+    server = TalkerServer(backend, config)
+    try:
+        request = speak(server, segment(max_seconds=0.5))
+    finally:
+        server.close()
+    stats = Stats.from_array(request.sender.responses[-1].tensors["STATS"])
+    assert DRAFTER_NAMES[stats.drafter] == "draft_lm"
+    assert VERIFIER_NAMES[stats.verifier] == "match"
+    assert len(list(counted.glob("step-costs-*.json"))) <= 1
+
+
+def test_auto_without_a_count_is_plain(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], drafting_repository: Path
+) -> None:
+    server = TalkerServer(backend, config_of("talker", drafting_repository, slots="2", drafter="auto"))
+    try:
+        request = speak(server, segment(max_seconds=0.5))
+    finally:
+        server.close()
+    assert DRAFTER_NAMES[Stats.from_array(request.sender.responses[-1].tensors["STATS"]).drafter] == "none"
+
+
+@pytest.fixture
+def counted(drafting_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The draft model's acceptance beside it; measured costs go to a folder of the test's own."""
+    folder = draft_folder(drafting_repository / "talker" / "1", "draft_lm")
+    Acceptance(sha256(folder / WEIGHTS), 1, 0.7, 0.95, {2: 20.0, 3: 30.0, 4: 40.0}).save(folder)
+    monkeypatch.setattr(cost_store, "cache_folders", lambda: iter([tmp_path]))
+    yield tmp_path
+    (folder / ACCEPTANCE).unlink()

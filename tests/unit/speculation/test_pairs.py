@@ -63,6 +63,25 @@ def test_the_server_s_own_partner_comes_first() -> None:
     assert pair_of(offer, drafter="heads") == ("heads", "match")
 
 
+@pytest.mark.parametrize("default", [Pair("none", "match"), Pair("mtp", "match"), Pair("draft_lm", "ratio")])
+@pytest.mark.parametrize(
+    ("options", "pair"),
+    [
+        ({"nodes": 8}, ("heads", "match")),
+        ({"draft_length": 5}, ("draft_lm", "match")),
+        ({"tolerance": 3, "nodes": 8}, ("heads", "tolerance")),
+        ({"bias": 0.1, "drafter": "mtp"}, ("mtp", "biased")),
+    ],
+)
+def test_options_alone_choose_who_takes_them_whatever_the_default(
+    default: Pair, options: dict[str, object], pair: tuple[str, str]
+) -> None:
+    """The server's own comes first where it takes them: a machine may prefer another drafter."""
+    chosen = pair_of(Offer(ALL.drafters, ALL.similarities, default), **options)
+    own = {"draft_length": 5}.items() <= options.items() and default.drafter == "draft_lm"
+    assert chosen == ((default.drafter, default.verifier) if own else pair)
+
+
 @pytest.mark.parametrize(
     ("options", "nodes", "is_pinned"),
     [
@@ -106,7 +125,13 @@ def test_options_reach_their_verifier() -> None:
         (ALL, {"drafter": "none", "verifier": "topk"}, "with drafter none: match$"),
         (ALL, {"drafter": "heads", "draft_length": 2}, r"with drafter heads: it belongs to mtp, draft_lm"),
         (ALL, {"drafter": "mtp", "nodes": 8}, r"with drafter mtp: it belongs to heads; leave it out"),
-        (ALL, {"drafter": "mtp", "bias": 0.1}, r"with verifier match: it belongs to biased"),
+        (
+            ALL,
+            {"drafter": "mtp", "verifier": "match", "bias": 0.1},
+            r"with verifier match: it belongs to biased",
+        ),
+        (ALL, {"drafter": "heads", "bias": 0.1}, r"with verifier match: it belongs to biased"),
+        (ALL, {"tolerance": 3, "bias": 0.1}, r"^tolerance: 3 .* it belongs to tolerance; leave it out"),
         (
             ALL,
             {"drafter": "heads", "nodes": 7},

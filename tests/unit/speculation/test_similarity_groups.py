@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.similarity_groups import SimilarityGroups, cosine_of
 from torch import Tensor
 
 # Five directions in a plane, in degrees, and a token far away.
@@ -107,3 +107,12 @@ def test_labels_are_drawn_in_equal_parts() -> None:
     assert bool(dense[labels, 1].all())
     assert torch.bincount(labels, minlength=5)[dense[:, 1]].tolist() == [100, 100, 100]
     assert groups.label(torch.tensor([1]), torch.tensor([1 - 2.0**-53], dtype=torch.float64)) == labels[-1]
+
+
+def test_a_threshold_gives_the_mean_number_of_neighbours() -> None:
+    embeddings = torch.randn(200, 8, generator=torch.Generator().manual_seed(0))
+    unit = torch.nn.functional.normalize(embeddings, dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(1.0)
+    for size in (1.5, 5.0, 20.0):
+        neighbours = (cosines > cosine_of(embeddings, size)).sum(1).double().mean()
+        assert float(neighbours) == pytest.approx(size, rel=0.02)

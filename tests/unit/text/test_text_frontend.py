@@ -42,7 +42,8 @@ ADVERSARIAL = st.text("aA1.,-/:@$%' \n#&x+=()é½²[]°\"hms", max_size=120)
 MARKED = st.lists(st.sampled_from(["[", "](", "](/", "/)", "AH0 ", "T ", "a", "5", "spell)", " ", "."])).map(
     "".join
 )
-TEXT = MARKED | ENGLISH | ANYTHING | SURROGATES | KEYBOARD | ADVERSARIAL
+LINKS = st.lists(st.sampled_from(["[", "](x/y)", "a", "One.", "5)", "(", " ", "\n\n", "# "])).map("".join)
+TEXT = MARKED | LINKS | ENGLISH | ANYTHING | SURROGATES | KEYBOARD | ADVERSARIAL
 NOT_SAID = re.compile(r"[^A-Za-z\d]*")
 MOST_SYMBOLS_PER_CHARACTER = 16
 """One character can be "to the power of"."""
@@ -168,6 +169,25 @@ def test_offsets_point_at_what_is_spoken(frontend: TextFrontend) -> None:
     text = "  Hello, world!   It costs $5. "
     segments = frontend.segments(text)
     assert [text[s.char_start : s.char_end] for s in segments] == ["Hello, world!", "It costs $5."]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("[AH0 ]([spell)", ["AH0 ]([spell)"]),
+        ("[One. Two.](path) Three.", ["One.", "Two.](path)", "Three."]),
+        ("![five](x.png), six", ["five](x.png), six"]),
+        ("[One. )](path) Two.", ["One. )](path)", "Two."]),
+        ("# [One](path)\nTwo", ["One](path)", "Two"]),
+    ],
+)
+def test_where_a_link_leads_is_done_with_its_words(
+    frontend: TextFrontend, text: str, parts: list[str]
+) -> None:
+    """Whoever goes on from `char_end` would else have the rest of the link read out."""
+    segments = frontend.segments(text)
+    assert [text[segment.char_start : segment.char_end] for segment in segments] == parts
+    check(text, segments)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instruments.teacher import Phone
 from training.alignment import frame_symbols, symbol_of_phone, teacher_name
-from training.teacher import Phone
 
 
 def test_names_of_the_teacher() -> None:

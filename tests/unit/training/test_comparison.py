@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,12 +9,13 @@ import pytest
 import torch
 from talkahead.audio.codec import Codec, CodecConfig
 
-from training.comparison import Bench, Setting, compare
-from training.material import Sentence
-from training.measures.frames import Audio
-from training.teacher import Teacher
+from instruments.material import Sentence
+from instruments.measures.frames import Audio
+from instruments.setting import Setting
+from instruments.teacher import Teacher
+from training.comparison import Bench, compare
 
-pytestmark = pytest.mark.skipif(ctypes.util.find_library("flite") is None, reason="libflite1 is missing")
+pytestmark = pytest.mark.needs("flite")
 
 SENTENCES = (
     Sentence("Lemons make punch.", "lemons make punch.", "slt", "short"),

@@ -1,29 +1,20 @@
-"""Tokens per step of a draft, against cases counted by hand and against real decoding."""
+"""Tokens per step of a draft, counted by hand, and the logits of one that must be the talker's."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
 import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
-from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.heads_drafter import HeadsDrafter
-from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.rank_paths import RankPaths
-from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
-from training.draft_shape import first_layers
+from instruments.draft_shape import first_layers
+from instruments.own_speech import RecordingDrafter, speak
 from training.draft_trial import draft_logits, followed
-from training.own_speech import RecordingDrafter, Utterance, speak
-from training.trial_heads import positions, ranks
 
-SIZE = 12
 CONFIG = LlamaConfig(
-    SIZE,
-    SIZE - 1,
+    12,
+    11,
     hidden_size=16,
     intermediate_size=16,
     num_hidden_layers=3,
@@ -31,72 +22,6 @@ CONFIG = LlamaConfig(
     num_key_value_heads=1,
     head_dim=16,
 )
-SAMPLING = RequestOptions(temperature=0.7, top_p=0.95)
-
-
-@pytest.fixture(scope="module")
-def talker() -> Llama:
-    torch.manual_seed(0)
-    talker = Llama(CONFIG).requires_grad_(False)
-    for weight in talker.parameters():
-        weight.copy_((weight * 8).bfloat16())
-    return talker
-
-
-@pytest.fixture(scope="module")
-def prompts() -> list[torch.Tensor]:
-    return list(torch.randn(7, 3, CONFIG.hidden_size, generator=torch.Generator().manual_seed(1)))
-
-
-def _decoder(talker: Llama, nodes: int) -> NativeDecoder:
-    return NativeDecoder(CONFIG, talker.state_dict(), num_slots=3, max_positions=40, max_nodes=nodes)
-
-
-@pytest.fixture(scope="module")
-def spoken(talker: Llama, prompts: list[torch.Tensor]) -> list[Utterance]:
-    return speak(_decoder(talker, 1), RecordingDrafter(), MatchVerifier(), prompts, SAMPLING, seed=5)
-
-
-@pytest.fixture(scope="module")
-def heads(talker: Llama) -> DraftHeads:
-    torch.manual_seed(2)
-    heads = DraftHeads.beginning_as(talker.lm_head.weight, 3, talker.model.embed_tokens.weight)
-    for layer in (heads.projector, *heads.outward):
-        torch.nn.init.normal_(layer.get_parameter("weight"), std=0.1)
-    return heads.requires_grad_(False)
-
-
-def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: list[Utterance]) -> None:
-    for one in spoken:
-        assert len(one.hidden) == len(one.tokens) - 1 == one.steps
-        rows = torch.cat([one.prompt, talker.model.embed_tokens(torch.tensor(one.tokens[:-1]))])
-        states = talker(rows[None]).hidden[0, len(one.prompt) - 1 : -1]
-        torch.testing.assert_close(torch.stack(one.hidden), states, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("verifier", [MatchVerifier(), ToleranceVerifier(1, eos=SIZE - 1)])
-def test_walked_steps_are_decoded_steps(
-    talker: Llama,
-    prompts: list[torch.Tensor],
-    spoken: list[Utterance],
-    heads: DraftHeads,
-    verifier: Verifier,
-) -> None:
-    """Of `match`, and of a tolerance of 1, which is `match`: the same tokens, in as many steps."""
-    found = [ranks(heads, [one], SAMPLING).numpy() for one in spoken]
-    tree = RankPaths.count(np.concatenate(found), width=10).best_tree(8)
-    decoded = speak(_decoder(talker, 8), HeadsDrafter(heads, tree), verifier, prompts, SAMPLING, seed=5)
-    assert [one.tokens for one in decoded] == [one.tokens for one in spoken]
-    walked = [tree.steps(own) for own in found]
-    assert [one.steps for one in decoded] == walked
-    assert sum(walked) < sum(one.steps for one in spoken)
-
-
-def test_heads_are_asked_for_the_tokens_behind_the_one_drawn() -> None:
-    one = Utterance(torch.zeros(1, 2), seed=0, tokens=[5, 6, 7, 8], hidden=list(torch.eye(3)))
-    hidden, said = positions([one], num_heads=2)
-    assert hidden.tolist() == torch.eye(3).tolist()
-    assert said.tolist() == [[5, 6, 7], [6, 7, 8], [7, 8, -100]]
 
 
 def test_a_draft_is_followed_as_far_as_it_agrees() -> None:
@@ -107,9 +32,15 @@ def test_a_draft_is_followed_as_far_as_it_agrees() -> None:
     assert followed([[True] * 8], length=3) == 4.0
 
 
-def test_a_cut_of_all_layers_is_the_talker(talker: Llama, spoken: list[Utterance]) -> None:
-    whole = first_layers(talker, CONFIG.num_hidden_layers)
-    logits = draft_logits(whole, spoken[:2])
-    for one, own in zip(spoken[:2], logits, strict=True):
+def test_a_cut_of_all_layers_is_the_talker() -> None:
+    torch.manual_seed(0)
+    talker = Llama(CONFIG).requires_grad_(False)
+    for weight in talker.parameters():
+        weight.copy_((weight * 8).bfloat16())
+    decoder = NativeDecoder(CONFIG, talker.state_dict(), num_slots=2, max_positions=40, max_nodes=1)
+    prompts = list(torch.randn(2, 3, CONFIG.hidden_size))
+    spoken = speak(decoder, RecordingDrafter(), MatchVerifier(), prompts, RequestOptions(), seed=5)
+    logits = draft_logits(first_layers(talker, CONFIG.num_hidden_layers), spoken)
+    for one, own in zip(spoken, logits, strict=True):
         expected = talker.lm_head(torch.stack(one.hidden))
         torch.testing.assert_close(own[: len(one.hidden)], expected, atol=1e-3, rtol=1e-3)

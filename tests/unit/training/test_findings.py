@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from instruments.material import Sentence
+from instruments.measures.appraisal import Appraisal
+from instruments.measures.pauses import Pause
 from training import findings, verdicts
 from training.comparison import Row
 from training.evaluation import Evaluation
-from training.material import Sentence
-from training.measures.appraisal import Appraisal
-from training.measures.pauses import Pause
 from training.passage import Passage
 
 PLAIN = Appraisal(
@@ -59,18 +59,6 @@ def test_what_is_missed_in_the_teachers_audio_too_does_not_count() -> None:
     assert not heard.keeps_every_phrase
     assert replace(heard, teacher=deaf).keeps_every_phrase
     assert not replace(row("short", "slt", skipped=("or the",)), teacher=deaf).keeps_every_phrase
-
-
-def test_the_interval_of_equal_differences_is_a_point() -> None:
-    assert findings.bootstrap_interval([1, 1, 1], [10, 10, 10]) == pytest.approx((10, 10))
-
-
-def test_the_interval_widens_with_the_spread() -> None:
-    words = [10] * 200
-    narrow = findings.bootstrap_interval([0, 2] * 100, words)
-    wide = findings.bootstrap_interval([-9, 11] * 100, words)
-    assert narrow[1] - narrow[0] == pytest.approx(2 * 1.96 * 10 / 200**0.5, rel=0.1)
-    assert wide[1] - wide[0] == pytest.approx(10 * (narrow[1] - narrow[0]), rel=0.01)
 
 
 def test_sounds_by_voice_leave_out_what_cannot_be_told() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from instruments.recogniser import WordErrors
 from training.pictures import draw
-from training.recogniser import WordErrors
 from training.samples import Sample, Take, page, totals, write_wav
 
 

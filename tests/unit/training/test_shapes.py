@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.report import fill
+from instruments.report import fill
 from training.shapes import STREAMS, Candidate, Costing, best
 
 SHAPE = "2x32x64x32:101"

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from talkahead.audio.mel import LogMel
 
+from instruments.teacher import SAMPLE_RATE, Phone
 from training import corpus, train_phones
 from training.corpus import Entry
 from training.phone_classifier import HOP, PhoneClassifier
-from training.teacher import SAMPLE_RATE, Phone
 from training.train_phones import FRAMES, SpokenCrops
 
 TONES_HZ = {"aa": 300.0, "iy": 2_000.0}

@@ -7,7 +7,7 @@ from talkahead.backbone.llama import LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoderConfig
 from torch.nn import functional
 
-from training.dataset import Batch
+from instruments.dataset import Batch
 from training.train_talker import GUIDED, Voice
 
 EOS = 30

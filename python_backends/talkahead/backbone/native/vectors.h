@@ -5,16 +5,18 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX512F__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #if defined(__AVX512F__)
 #define LANES 16
 #define VECTORS 4 /* across a panel: with ROWS rows of sums they fill the vector registers */
+#define MOST_ABREAST 1 /* panels that one row meets at once, so that enough sums are under way */
 #else
 #define LANES 8
 #define VECTORS 2
+#define MOST_ABREAST 4
 #endif
 #define PANEL (VECTORS * LANES) /* outputs that are computed together */
 
@@ -37,6 +39,18 @@ INLINE int64_t blocks_of(int64_t size, int64_t count) { return (count + size - 1
 INLINE vec load(const float *from) { return *(const loose_vec *)from; }
 INLINE void store(float *to, vec value) { *(loose_vec *)to = value; }
 INLINE vec spread(float value) { return value - (vec){0}; }
+
+/* sum + a * b, rounded once where the CPU can: wherever this is inlined, or a row's sums would depend on company. Left to
+ * itself, gcc 12 rounds the product of one row with one vector apart and those of several rows not. */
+INLINE vec add_multiplied(vec sum, vec a, vec b) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+#elif defined(__FMA__)
+    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+#else
+    return sum + a * b;
+#endif
+}
 
 /* As the CPU's own instructions: of two the second where either is no number; sums of lanes halve them. */
 #if defined(__AVX512F__)

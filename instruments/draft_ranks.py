@@ -1,0 +1,85 @@
+"""Which places draft heads give to what the talker said by itself.
+
+Shapes: M positions, K heads, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.likely_draws import NARROW, likely_draws
+from talkahead.speculation.rank_paths import RankPaths
+from talkahead.speculation.sampling import SamplingSettings
+from torch import Tensor
+
+from instruments.own_speech import Utterance
+
+CANDIDATES = 10
+"""Tokens of each head that a tree may use."""
+IGNORE = -100
+"""Stands behind the end of an utterance."""
+_BATCH = 2_048
+
+
+def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
+    """Hidden states [M, D], and the tokens that they drew with those that follow, [M, K + 1], -100 behind
+    the end: head i, from 1, is told the first i and should say the next.
+    """
+    hidden, said = [], []
+    for utterance in utterances:
+        states = torch.stack(utterance.hidden)
+        behind = torch.full((num_heads,), IGNORE)
+        tokens = torch.cat([torch.tensor(utterance.tokens), behind])
+        hidden.append(states)
+        said.append(tokens.unfold(0, num_heads + 1, 1)[: len(states)])
+    return torch.cat(hidden), torch.cat(said)
+
+
+@torch.inference_mode()
+def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> Tensor:
+    """Place of each token that was said among what a drafter of these heads would try, from 0, int64 [M, K];
+    V of one that it would not try, and behind the end.
+
+    Args:
+        sampling: with which the utterances were spoken.
+    """
+    hidden, said = positions(utterances, len(heads))
+    streams, places = _draws(utterances)
+    found = []
+    for rows in torch.split(torch.arange(len(hidden)), _BATCH):
+        logits, wanted = heads(hidden[rows], told(said[rows])), said[rows, 1:]
+        ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
+        settings = sampling_settings(sampling, len(rows))
+        tried = likely_draws(logits, settings, streams[rows, None], ahead, NARROW)
+        is_said = tried == wanted[..., None]
+        found.append(torch.where(is_said.any(2), is_said.int().argmax(2), logits.shape[2]))
+    return torch.cat(found)
+
+
+def count_ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> RankPaths:
+    """Which rank paths were followed by what was said, with `sampling`."""
+    return RankPaths.count(ranks(heads, utterances, sampling).numpy(), CANDIDATES)
+
+
+def sampling_settings(sampling: RequestOptions, rows: int) -> SamplingSettings:
+    """One request's, for each of so many rows."""
+    ones = torch.ones(rows, dtype=torch.float64)
+    top_k = torch.full((rows,), sampling.top_k)
+    return SamplingSettings.of(sampling.temperature * ones, top_k, sampling.top_p * ones)
+
+
+def _draws(utterances: Sequence[Utterance]) -> tuple[Tensor, Tensor]:
+    """Of each position the key of its draws and its place in its utterance, int64 [M] each."""
+    counts = torch.tensor([len(one.hidden) for one in utterances])
+    seeds = torch.tensor([one.seed for one in utterances])
+    streams = stream_keys(seeds, torch.zeros_like(seeds)).repeat_interleave(counts)
+    return streams, torch.cat([torch.arange(len(one.hidden)) for one in utterances])
+
+
+def told(said: Tensor) -> Tensor:
+    """What heads are told, [M, K], with something harmless behind the end."""
+    return said[:, :-1].clamp_min(0)

@@ -1,0 +1,51 @@
+"""Sentences made from patterns: what people say to a voice agent, and what it answers.
+
+WordNet's definitions teach words, not conversation. A pattern (`patterns.toml`) is a format string; what its
+fields stand for is drawn anew each time, so that few sentences are alike.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from instruments.wordnet import common_nouns, people, places
+
+CATEGORIES = ("dialogue", "names", "numbers")
+
+
+@cache
+def _material() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("patterns.toml").read_text())
+
+
+@cache
+def _words() -> Mapping[str, Sequence[str]]:
+    return {**_material()["words"], "person": people(), "place": places(), "noun": common_nouns()}
+
+
+@cache
+def _fields_of(pattern: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for _, name, _, _ in string.Formatter().parse(pattern) if name))
+
+
+def _value(field: str, draw: random.Random) -> str | int:
+    kind = re.sub(r"\d$", "", field)
+    bounds = _material()["numbers"].get(kind)
+    return draw.randint(*bounds) if bounds else draw.choice(_words()[kind])
+
+
+def made_up(category: str, count: int, seed: int) -> Iterator[str]:
+    """`count` sentences of one of `CATEGORIES`; the same ones for a seed."""
+    draw = random.Random(seed)
+    patterns = _material()["patterns"][category]
+    for _ in range(count):
+        pattern = draw.choice(patterns)
+        sentence = pattern.format(**{field: _value(field, draw) for field in _fields_of(pattern)})
+        yield sentence[0].upper() + sentence[1:]

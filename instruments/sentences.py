@@ -1,0 +1,111 @@
+"""Text to speak: WordNet's examples and definitions, sentences made from patterns, words in random order.
+
+Splits are decided by a hash of the text alone, so they never change, whatever else is added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from instruments.patterns import made_up
+from instruments.wordnet import glosses
+
+SPLITS = ("train", "development", "calibration", "test")
+_HELD_OUT_PERCENT = 2
+_EXAMPLE = re.compile(r'"([^"]+)"')
+_DIGIT = re.compile(r"\d")
+
+
+def split_of(text: str) -> str:
+    """The split a text belongs to: 2 % each for development, calibration and test."""
+    bucket = int.from_bytes(hashlib.sha256(text.lower().encode()).digest()[:4], "big") % 100
+    held_out = bucket // _HELD_OUT_PERCENT
+    return SPLITS[1 + held_out] if held_out < len(SPLITS) - 1 else SPLITS[0]
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split()).strip(" ;,:-")
+    return text if not text or text[-1] in ".?!" else f"{text}."
+
+
+def examples() -> Iterator[str]:
+    """Usage examples: 48,000 phrases and sentences."""
+    for gloss in glosses():
+        for example in _EXAMPLE.findall(gloss):
+            yield _sentence(example)
+
+
+def definitions() -> Iterator[str]:
+    """Definitions without their examples: 117,000 noun phrases and clauses."""
+    for gloss in glosses():
+        yield _sentence(re.sub(r"\([^)]*\)", "", gloss.split('; "')[0].split(': "')[0]).split(";")[0])
+
+
+def word_salads(count: int, seed: int = 11) -> Iterator[str]:
+    """Dictionary words in random order: pronunciation without the help of context."""
+    draw = random.Random(seed)
+    words = sorted({word for text in examples() for word in re.findall(r"[a-z]{3,}", text.lower())})
+    for _ in range(count):
+        yield " ".join(draw.choice(words) for _ in range(draw.randint(4, 12))) + draw.choice(
+            (".", ".", ".", "?", "!")
+        )
+
+
+def prose(seed: int = 3) -> list[str]:
+    """WordNet's texts without digits and words in random order, each once, shuffled: about 180,000."""
+    return _shuffled((text for text in _written() if not _DIGIT.search(text)), seed)
+
+
+def usage(seed: int = 3) -> list[str]:
+    """WordNet's usage examples without digits, each once, shuffled: about 48,000, half under 6 words."""
+    return _shuffled((text for text in examples() if not _DIGIT.search(text)), seed)
+
+
+def numbers(seed: int = 3) -> list[str]:
+    """Texts with digits, each once, shuffled: about 14,000."""
+    written = (text for text in _written() if _DIGIT.search(text))
+    return _shuffled({*written, *made_up("numbers", 12_000, seed)}, seed)
+
+
+def conversation(seed: int = 3) -> list[str]:
+    """Dialogue, and sentences full of names, each once, shuffled: about 24,000."""
+    return _shuffled({*made_up("dialogue", 18_000, seed), *made_up("names", 6_000, seed)}, seed)
+
+
+def _written() -> set[str]:
+    return {*examples(), *definitions(), *word_salads(20_000)}
+
+
+def _shuffled(texts: Iterable[str], seed: int) -> list[str]:
+    kept = sorted({text for text in texts if text})
+    random.Random(seed).shuffle(kept)
+    return kept
+
+
+def categories(split: str, count: int, seed: int = 5) -> dict[str, list[str]]:
+    """`count` held-out texts of each category that a report tells apart; no text is in two."""
+    plain = [text for text in _shuffled(examples(), seed) if not _DIGIT.search(text)]
+    defined = [text for text in _shuffled({*examples(), *definitions()}, seed) if not _DIGIT.search(text)]
+    asked = [*plain, *_shuffled(made_up("dialogue", 18_000, seed=3), seed)]
+
+    def has_words(low: int, high: int) -> Callable[[str], bool]:
+        return lambda text: low <= len(text.split()) <= high and not text.endswith("?")
+
+    sources: dict[str, tuple[list[str], Callable[[str], bool]]] = {
+        "short": (plain, has_words(3, 5)),
+        "medium": (plain, has_words(6, 10)),
+        "long": (defined, has_words(11, 30)),
+        "numbers": (numbers(), lambda text: True),
+        "questions": (asked, lambda text: text.endswith("?") and len(text.split()) >= 3),
+        "names": (_shuffled(made_up("names", 6_000, seed=3), seed), lambda text: True),
+    }
+    chosen: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    for name, (texts, fits) in sources.items():
+        found = [text for text in texts if split_of(text) == split and fits(text) and text not in taken]
+        chosen[name] = found[:count]
+        taken.update(chosen[name])
+    return chosen

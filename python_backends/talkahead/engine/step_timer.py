@@ -1,0 +1,148 @@
+"""Measures what steps cost: real steps of the served talker and its drafts, on prompts that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import torch
+
+from talkahead.backbone.backbone import Backbone
+from talkahead.config import RequestOptions
+from talkahead.drafting.acceptance import Acceptance
+from talkahead.engine.decode_step import Admission, DecodeStep, step_clock
+from talkahead.engine.method import Method
+from talkahead.engine.method_book import MethodBook
+from talkahead.engine.step_costs import PLAIN_DRAFTER, StepCost, StepCosts
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.pairs import DRAFTER_OPTIONS
+
+ROWS = (1, 2, 4, 16)
+_PROMPT = 120
+"""Positions behind which steps are timed: a short prompt and a second or two of speech."""
+_STEPS, _WARM_UP = 6, 4
+"""Of each size in a round, and of plain ones just before them, behind some that nobody counts: caches and
+predictors take a few steps to settle."""
+_LONGEST = 9
+"""Tokens that a step may add at most."""
+_HOPELESS = 1.3
+"""A draft that costs so many times what it would have to bring cannot pay, and larger ones are not tried."""
+_PLAIN = RequestOptions(drafter=PLAIN_DRAFTER, verifier="match")
+
+
+class StepTimer:
+    """Times steps in the slots of a backbone that no stream is in yet.
+
+    Args:
+        acceptance: by drafter, of one at least; others are not timed.
+        clock: seconds; None: as the step's own.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        methods: MethodBook,
+        acceptance: Mapping[str, Acceptance],
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._backbone = backbone
+        self._methods = methods
+        self._acceptance = acceptance
+        self._clock = clock or step_clock(backbone.device)
+        self._step = DecodeStep(backbone, NullDrafter(), MatchVerifier())
+
+    def measure(self) -> StepCosts:
+        """Plain steps and drafted ones, up to the size that requests get unasked, or that cannot pay.
+
+        Each is timed against plain steps just before it: what else the machine does slows both down.
+        """
+        drafters = self._methods.offer.drafters
+        usual = {name: drafters[name].usual for name in self._acceptance}
+        found: list[StepCost] = []
+        for rows in (count for count in ROWS if count <= self._backbone.num_slots):
+            visits = {name: self._compare(name, sizes, rows) for name, sizes in usual.items()}
+            plain = median(visit.plain_s for one in visits.values() for visit in one)
+            found.append(StepCost(PLAIN_DRAFTER, 1, rows, plain))
+            found += (_cost(name, rows, plain, one) for name, own in visits.items() for one in _by_size(own))
+        return StepCosts(tuple(found))
+
+    def _compare(self, drafter: str, sizes: Sequence[int], rows: int) -> list[_Visit]:
+        """Every size by turns, up to the first that is hopeless."""
+        plain, prompt = self._methods.of(_PLAIN), min(_PROMPT, self._backbone.max_positions // 4)
+        methods = {nodes: self._methods.of(_asking_for(drafter, nodes)) for nodes in sizes}
+        room = (self._backbone.max_positions - prompt) // (len(sizes) * (_LONGEST + 1))
+        steps, found = max(min(_STEPS, room - _WARM_UP), 1), list[_Visit]()
+        for _ in range(_rounds(rows)):
+            self._admit(methods[sizes[0]], rows, prompt)
+            for nodes, method in methods.items():
+                plain_s, seconds = self._seconds(plain, rows, steps), self._seconds(method, rows, steps)
+                found.append(_Visit(nodes, plain_s, seconds))
+                if seconds > _HOPELESS * self._acceptance[drafter].of(nodes) * plain_s:
+                    break
+        for slot in range(rows):
+            self._step.release(slot)
+        return found
+
+    def _seconds(self, method: Method, rows: int, steps: int) -> float:
+        """Median of a few steps."""
+        for slot in range(rows):
+            self._step.assign(slot, method)
+        samples = []
+        for _ in range(_WARM_UP + steps):
+            before = self._clock()
+            self._step.run(slice(0, rows))
+            samples.append(self._clock() - before)
+        return median(samples[_WARM_UP:])
+
+    def _admit(self, method: Method, rows: int, length: int) -> None:
+        rng = np.random.default_rng(0)
+        prompts = rng.standard_normal((rows, length, self._backbone.hidden_size)).astype(np.float32)
+        options = RequestOptions()
+        self._step.admit(
+            [
+                Admission(slot, torch.from_numpy(prompts[slot]), options, slot, 0, method)
+                for slot in range(rows)
+            ]
+        )
+
+
+def _rounds(rows: int) -> int:
+    """By turns over the sizes of a drafter: more where steps are short, and drafting pays most."""
+    return 3 + 6 // rows
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """Medians of neighbouring steps, in seconds: plain ones, and with a draft of so many nodes."""
+
+    nodes: int
+    plain_s: float
+    seconds: float
+
+
+def _by_size(visits: Sequence[_Visit]) -> Iterator[list[_Visit]]:
+    for nodes in dict.fromkeys(visit.nodes for visit in visits):
+        yield [visit for visit in visits if visit.nodes == nodes]
+
+
+def _cost(drafter: str, rows: int, plain_s: float, visits: Sequence[_Visit]) -> StepCost:
+    """From visits of one size."""
+    ratios = [visit.seconds / visit.plain_s for visit in visits]
+    ratio = median(ratios)
+    spread = median(abs(one - ratio) for one in ratios) / ratio
+    return StepCost(drafter, visits[0].nodes, rows, ratio * plain_s, spread)
+
+
+def _asking_for(drafter: str, nodes: int) -> RequestOptions:
+    """A request with a pinned draft of so many nodes."""
+    is_tree = "nodes" in DRAFTER_OPTIONS[drafter]
+    return RequestOptions(
+        drafter=drafter,
+        verifier="match",
+        pin_draft=True,
+        nodes=nodes if is_tree else None,
+        draft_length=None if is_tree else nodes - 1,
+    )

@@ -1,0 +1,49 @@
+"""What drafting is worth on this machine: measured by the first server that starts, and kept."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+from talkahead.config import ModelConfig
+from talkahead.drafting.acceptance import Acceptance, read_acceptance
+from talkahead.engine.draft_forecast import DraftForecast
+from talkahead.engine.step_costs import StepCosts
+from talkahead.engine.step_timer import StepTimer
+from talkahead.serving.cost_store import Conditions, read_costs, write_costs
+from talkahead.serving.draft_report import cost_lines
+from talkahead.serving.talker_parts import TalkerParts
+
+
+def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None:
+    """None where nothing was counted of any draft, so that costs alone would decide nothing.
+
+    Measuring takes a few seconds, and is shown.
+    """
+    counted = read_acceptance(config.folder, parts.methods.offer.drafters)
+    if not counted:
+        return None
+    conditions = Conditions.of(config, parts.backbone)
+    costs = read_costs(conditions)
+    if costs is None:
+        costs = _measure(parts, counted)
+        if costs.is_steady:
+            write_costs(conditions, costs)
+        else:
+            _show("talker: the machine was busy meanwhile, so the next start measures again")
+    return DraftForecast(costs, counted)
+
+
+def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance]) -> StepCosts:
+    _show("talker: measuring what its steps cost on this machine (once; a few seconds)")
+    began = time.perf_counter()
+    costs = StepTimer(parts.backbone, parts.methods, counted).measure()
+    for line in (f"talker: measured in {time.perf_counter() - began:.1f} s", *cost_lines(costs)):
+        _show(line)
+    return costs
+
+
+def _show(line: str) -> None:
+    """To the server's log, which the launcher shows."""
+    print(line, file=sys.stderr, flush=True)

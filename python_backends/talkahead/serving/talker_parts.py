@@ -1,0 +1,84 @@
+"""What a talker is made of: the decoder, and the methods that draft for it and verify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self, TypeVar
+
+import torch
+
+from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
+from talkahead.backbone.llama import load_llama
+from talkahead.config import ModelConfig
+from talkahead.drafting.draft_files import draft_folder, group_folder, read_offer
+from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
+from talkahead.drafting.group_artifact import load_groups
+from talkahead.engine.method_book import MethodBook
+from talkahead.errors import ArtifactMismatch, BadRequest
+from talkahead.serving.artifacts import verified
+from talkahead.speculation.pairs import Offer
+from talkahead.speculation.registry import TargetTokens
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True)
+class TalkerParts:
+    """A loaded talker: one that requests without a pair speak plainly with."""
+
+    backbone: Backbone
+    methods: MethodBook
+
+    @classmethod
+    def load(cls, config: ModelConfig, codec: CodecConfig, device: torch.device) -> Self:
+        """Raises ArtifactMismatch or BadRequest for weights or parameters that cannot be served."""
+        offer = read_offer(config.folder)
+        backbone = _load_backbone(config, codec, device, offer)
+        return cls(backbone, _load_methods(config, backbone, offer))
+
+
+def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device, offer: Offer) -> Backbone:
+    shape, state = load_llama(verified(config.folder))
+    if shape.vocab_size != codec.codebook_size + 1:
+        raise ArtifactMismatch(
+            f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "
+            "trained apart: rebuild both with make train"
+        )
+    return load_decoder(
+        shape,
+        state,
+        num_slots=config.whole("slots", 16),
+        max_positions=shape.max_position_embeddings,
+        max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
+        dtype=_chosen(config, "precision", Precision.FLOAT32).dtype,
+        device=device,
+        choice=_chosen(config, "decoder", DecoderChoice.AUTO),
+    )
+
+
+def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> MethodBook:
+    """Drafters follow the talker's slots."""
+    pool = DraftPool.serving(
+        backbone.num_slots,
+        backbone.max_positions,
+        str(backbone.device),
+        _chosen(config, "decoder", DecoderChoice.AUTO),
+    )
+    drafters = {
+        name: load_sized_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
+        for name in offer.drafters
+    }
+    groups = load_groups(verified(group_folder(config.folder)), config.folder) if offer.similarities else {}
+    return MethodBook(offer, drafters, TargetTokens(backbone.eos, groups))
+
+
+def _chosen(config: ModelConfig, name: str, default: _Choice) -> _Choice:
+    """A parameter of config.pbtxt that names one of a few."""
+    text = config.parameters.get(name, default)
+    try:
+        return type(default)(text)
+    except ValueError as error:
+        raise BadRequest(f"talker: parameter {name}", text, ", ".join(type(default))) from error

@@ -1,0 +1,63 @@
+"""What some tests need that a machine may lack. Nothing that a user runs depends on any of it.
+
+`@pytest.mark.needs("wordnet")` keeps a test from running where that is missing; the end of a run says in one
+line for each requirement how many tests it kept back, and how to get it (`conftest.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes.util import find_library
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something optional."""
+
+    what: str
+    """As in "2 tests need ..."."""
+    is_met: Callable[[], bool]
+    remedy: str = ""
+    """How to get it, where that is possible."""
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.remedy})" if self.remedy else self.what
+
+
+def _multiplies(precision: str) -> bool:
+    import torch
+    from talkahead.backbone.native_decoder import can_multiply
+    from talkahead.native_library import NativeUnavailable
+
+    try:
+        return can_multiply(getattr(torch, precision))
+    except NativeUnavailable:
+        return False
+
+
+def _has_tiles() -> bool:
+    from talkahead.backbone.native_decoder import has_tiles
+
+    return _multiplies("int8") and has_tiles()
+
+
+REQUIREMENTS = {
+    "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
+    "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
+    "flite": Requirement(
+        "Debian's libflite1", lambda: find_library("flite") is not None, "apt-get install libflite1"
+    ),
+    "int8": Requirement("a CPU that multiplies bytes (AVX-512 VNNI)", lambda: _multiplies("int8")),
+    "llama_cpp": Requirement(
+        "llama.cpp, the extra `llama`",
+        lambda: find_spec("llama_cpp") is not None and find_spec("gguf") is not None,
+        ".venv/bin/python -m pip install --constraint constraints.txt --editable '.[llama]'",
+    ),
+    "matplotlib": Requirement("matplotlib", lambda: find_spec("matplotlib") is not None, "make setup"),
+    "wordnet": Requirement(
+        "Debian's wordnet-base", Path("/usr/share/wordnet/data.noun").exists, "apt-get install wordnet-base"
+    ),
+}

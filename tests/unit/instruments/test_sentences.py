@@ -1,0 +1,34 @@
+"""Splits depend on the text alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from instruments.patterns import CATEGORIES, made_up
+from instruments.sentences import SPLITS, categories, split_of
+
+
+def test_splits_are_fixed_and_of_the_stated_sizes() -> None:
+    counts = Counter(split_of(f"sentence number {index}.") for index in range(20_000))
+    assert set(counts) == set(SPLITS)
+    for split in SPLITS[1:]:
+        assert 300 < counts[split] < 500  # 2 % of 20,000, give or take five standard deviations
+    assert split_of("The same text.") == split_of("the same text.")
+
+
+@pytest.mark.needs("wordnet")
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_made_up_sentences_repeat_with_their_seed(category: str) -> None:
+    assert list(made_up(category, 50, seed=7)) == list(made_up(category, 50, seed=7))
+    assert list(made_up(category, 50, seed=7)) != list(made_up(category, 50, seed=8))
+
+
+@pytest.mark.needs("wordnet")
+def test_categories_are_held_out_and_share_nothing() -> None:
+    chosen = categories("test", 84)
+    assert {name: len(texts) for name, texts in chosen.items()} == dict.fromkeys(chosen, 84)
+    everything = [text for texts in chosen.values() for text in texts]
+    assert len(set(everything)) == len(everything)
+    assert {split_of(text) for text in everything} == {"test"}

@@ -17,11 +17,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from talkahead.config import compiler_setting
 from talkahead.cpu_path import cpu_path
+from talkahead.private_folder import private_folder
 
 COMPILERS = ("gcc", "cc")
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
@@ -84,13 +86,8 @@ def cache_places() -> list[Path]:
 def cache_folders() -> Iterator[Path]:
     """Where what was made for this machine is kept. Of this user alone: what lies there is executed."""
     for folder in cache_places():
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.lstat()
-        except OSError:
-            continue
-        if found.st_uid == os.getuid() and not found.st_mode & 0o022:
-            yield folder
+        with suppress(OSError):
+            yield private_folder(folder, may_be_seen=True)
 
 
 def _fingerprint(source: Path) -> str:

@@ -1,15 +1,16 @@
 """Counts which draft trees are worth their nodes, and groups tokens that sound alike.
 
-The talker speaks texts by itself; on what it said, the ranks of each set of heads are counted, and the best
-trees are kept beside the heads. Groups come from the talker's embeddings (Yanuka et al. 2025, section 2.1),
-at the thresholds that give the mean sizes asked for, or at those given: thresholds belong to one model each.
-At last, what each served draft brings with `match` is counted by drafting.
+The talker speaks texts by itself, and the best trees are kept beside each set of heads: for one draw by the
+ranks of what was said, for a tolerance by what it would accept of a wide tree. Groups come from the talker's
+embeddings (Yanuka et al. 2025, section 2.1), at the thresholds that give the mean sizes asked for, or at
+those given: thresholds belong to one model each. At last, what each served draft brings with `match` is
+counted by drafting.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +23,13 @@ from talkahead.drafting.draft_files import ACCEPTANCE, draft_folder, read_offer
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.manifest import Manifest, sha256
-from talkahead.speculation.rank_paths import RankPaths
+from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
 from torch import Tensor
 
 from build_engines.acceptance import count_acceptance
 from build_engines.prompts import make_prompts
+from instruments.accepted_paths import count_accepted
 from instruments.dataset import Dataset
 from instruments.draft_ranks import count_ranks
 from instruments.own_speech import OwnSpeech, read_prompts
@@ -35,6 +37,9 @@ from instruments.provenance import LICENCE, readable_files, source_commit
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
 MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
+TOLERANCE = 3
+_WIDE = 1.5
+"""Nodes that are tried with a tolerance, for each of the largest tree: the most frequent ones of one draw."""
 _COMMAND = "python -m build_engines calibrate"
 
 
@@ -44,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts", type=Path, default=Path("perf/texts.txt"), help="one a line, spoken by every voice")
     add("--dataset", type=Path, help="speak its calibration texts instead of --texts")
     add("--count", type=int, default=200, help="of the texts, at most (%(default)s)")
+    add("--heads", nargs="+", metavar="NAME", help="count trees of these, and nothing else")
+    add("--tried", type=int, default=60, help="of the texts, to count what a tolerance accepts (%(default)s)")
     add("--nodes", type=int, nargs="+", default=NODES, help="of each tree, root included (%(default)s)")
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument(
@@ -60,21 +67,29 @@ def run(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     folder = options.repository / "talker" / "1"
     talker = Llama.load(folder)
-    _calibrate_groups(talker, folder, options)
+    if not options.heads:
+        _calibrate_groups(talker, folder, options)
     _calibrate_all_trees(talker, folder, options)
-    _count_acceptance(folder, options)
+    if not options.heads:
+        _count_acceptance(folder, options)
 
 
 def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespace) -> None:
-    heads = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
+    found = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
+    heads = [one for one in found if not options.heads or one.name in options.heads]
     if not heads:
         print("calibrate: no heads, so no trees")
         return
     sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
-    spoken = OwnSpeech(talker, _prompts(options), sampling, options.seed).plain()
+    prompts = _prompts(options)
+    spoken = OwnSpeech(talker, prompts, sampling, options.seed).plain()
+    tried = OwnSpeech(talker, prompts[: options.tried], sampling, options.seed)
     for one in heads:
-        paths = count_ranks(_heads_of(one, folder), spoken, sampling)
-        _calibrate_trees(one, paths, options.nodes)
+        network = _heads_of(one, folder)
+        paths = count_ranks(network, spoken, sampling)
+        wide = paths.best_tree(round(_WIDE * max(options.nodes)))
+        accepted = count_accepted(network, tried, wide, TOLERANCE, talker.config.eos_token_id)
+        _calibrate_trees(one, paths, {TOLERANCE: accepted}, options.nodes)
 
 
 def _prompts(options: argparse.Namespace) -> list[Tensor]:
@@ -110,12 +125,18 @@ def _heads_of(folder: Path, talker: Path) -> DraftHeads:
     return network
 
 
-def _calibrate_trees(folder: Path, paths: RankPaths, sizes: Sequence[int]) -> None:
-    trees = CalibratedTrees.of(sha256(folder / WEIGHTS), paths, sizes)
+def _calibrate_trees(
+    folder: Path, paths: RankPaths, tolerant: Mapping[int, AcceptedPaths], sizes: Sequence[int]
+) -> None:
+    trees = CalibratedTrees.of(sha256(folder / WEIGHTS), paths, sizes, tolerant)
     trees.save(folder)
     _list_file(folder, NAME)
-    for one in trees.trees:
-        print(f"calibrate: {folder.name}, {one.nodes} nodes: {one.committed_per_step:.3f} tokens a step")
+    for trials in (1, *tolerant):
+        for one in trees.of_trials(trials):
+            print(
+                f"calibrate: {folder.name}, draws {trials}, {one.nodes} nodes: "
+                f"{one.committed_per_step:.3f} tokens a step"
+            )
 
 
 def _calibrate_groups(talker: Llama, folder: Path, options: argparse.Namespace) -> None:

@@ -51,6 +51,15 @@ class DraftShape:
         return first_layers(talker, self.size)
 
 
+def first_heads(heads: DraftHeads, count: int) -> DraftHeads:
+    """The first `count` of heads, which guess as they do among the others."""
+    vocabulary, width = heads.vocab_size, heads.width
+    fewer = DraftHeads(count, width, vocabulary, block_size=heads.block_size, sees_tokens=heads.sees_tokens)
+    state = heads.state_dict()
+    fewer.load_state_dict({name: state[name] for name in fewer.state_dict()})
+    return fewer
+
+
 def first_layers(talker: Llama, layers: int) -> Llama:
     """The first `layers` layers of a talker, with its embeddings, last norm and head."""
     short = Llama(replace(talker.config, num_hidden_layers=layers))

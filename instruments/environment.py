@@ -8,8 +8,8 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +18,8 @@ from typing import Self
 from talkahead.cpu_path import cpu_path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("numpy", "nvidia-pytriton", "torch", "transformers", "tritonclient")
+REPOSITORY = ROOT / "model_repository"
+PACKAGES = ("gguf", "llama-cpp-python", "numpy", "nvidia-pytriton", "torch", "transformers", "tritonclient")
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,12 @@ class Environment:
     python: str
     versions: dict[str, str]
     weights: dict[str, str]
-    """Start of the SHA-256 of each weight file in the model repository."""
+    """Start of the SHA-256 of each weight file that was measured, by its place in the model repository: of
+    drafts and groups, of those that were used."""
 
     @classmethod
-    def record(cls) -> Self:
+    def record(cls, repository: Path | None = REPOSITORY) -> Self:
+        """Of a measurement of the models in a repository; None = in one that nobody knows, or of none."""
         return cls(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             command=shlex.join(["python", *sys.orig_argv[1:]]),
@@ -53,8 +56,19 @@ class Environment:
             load_average=os.getloadavg()[0],
             python=platform.python_version(),
             versions=dict(_versions()),
-            weights=dict(_weights(ROOT / "model_repository")),
+            weights={} if repository is None else _hashes(repository, "*/*/*.safetensors"),
         )
+
+    def drafting(self, repository: Path | None, pairs: Iterable[str]) -> Self:
+        """With the weights that pairs of drafter and verifier (`heads+match`) used beside the others."""
+        if repository is None:
+            return self
+        used = dict(self.weights)
+        for drafter, verifier in (pair.split("+") for pair in pairs):
+            used |= _hashes(repository, f"talker/*/drafts/{drafter}/*.safetensors")
+            if verifier == "groups":
+                used |= _hashes(repository, "talker/*/groups/*.safetensors")
+        return replace(self, weights=used)
 
     @property
     def machine(self) -> str:
@@ -90,6 +104,8 @@ def _versions() -> Iterator[tuple[str, str]]:
             continue
 
 
-def _weights(repository: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(repository.glob("*/*/*.safetensors")):
-        yield str(path.relative_to(repository)), hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _hashes(repository: Path, pattern: str) -> dict[str, str]:
+    return {
+        str(path.relative_to(repository)): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for path in sorted(repository.glob(pattern))
+    }

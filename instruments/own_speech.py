@@ -173,7 +173,8 @@ class OwnSpeech:
         """With the hidden states that drew the tokens."""
         return self.drafted(RecordingDrafter(), nodes=1)
 
-    def drafted(self, drafter: Drafter, nodes: int) -> list[Utterance]:
+    def drafted(self, drafter: Drafter, nodes: int, verifier: Verifier | None = None) -> list[Utterance]:
+        """By default verified by `match`: what is said stays as it is."""
         decoder = NativeDecoder(
             self._talker.config,
             self._talker.state_dict(),
@@ -181,4 +182,4 @@ class OwnSpeech:
             max_positions=self._positions,
             max_nodes=nodes,
         )
-        return speak(decoder, drafter, MatchVerifier(), self._prompts, self._sampling, self._seed)
+        return speak(decoder, drafter, verifier or MatchVerifier(), self._prompts, self._sampling, self._seed)

@@ -8,17 +8,25 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from instruments.environment import REPOSITORY
 
 _STOP_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
 class Server:
-    """Addresses, `host:port`; without `metrics`, there is no account by stage."""
+    """Addresses, `host:port`; without `metrics`, there is no account by stage.
+
+    Args:
+        launcher: process id of the command, where it was started for the measurement.
+    """
 
     grpc: str
     metrics: str | None
+    launcher: int | None = None
 
     @property
     def metrics_url(self) -> str | None:
@@ -26,15 +34,18 @@ class Server:
 
 
 @contextlib.contextmanager
-def server_at(grpc: str | None, metrics: str | None, serve_options: Sequence[str] = ()) -> Iterator[Server]:
+def server_at(
+    grpc: str | None, metrics: str | None, serve_options: Sequence[str] = (), repository: Path | None = None
+) -> Iterator[Server]:
     """The server at an address, or (without one) a `talkahead serve` of its own, stopped at the end."""
     if grpc is not None:
         yield Server(grpc, metrics)
         return
-    command = [sys.executable, "-m", "talkahead", "serve", *serve_options]
+    served = [] if repository is None else ["--repository", str(repository)]
+    command = [sys.executable, "-m", "talkahead", "serve", *served, *serve_options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield _ready(process)
+            yield replace(_ready(process), launcher=process.pid)
         finally:
             process.terminate()
             try:
@@ -47,8 +58,17 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("server")
     group.add_argument("--server", help="gRPC address; without it, a server is started for the measurement")
     group.add_argument("--metrics", help="that server's metrics address, for the account by stage")
+    group.add_argument("--repository", type=Path,
+                       help="its model repository, which the report names the weights of (the checkout's; of "
+                       "a --server, unknown)")  # fmt: skip
     group.add_argument("--serve-option", action="append", default=[], metavar="OPTION",
                        help="for `talkahead serve`, as in --serve-option=--threads=talker=2")  # fmt: skip
+
+
+def served_repository(options: argparse.Namespace) -> Path | None:
+    """The server's model repository, as far as the options of `add_server_options` tell."""
+    named: Path | None = options.repository
+    return named if named is not None or options.server is not None else REPOSITORY
 
 
 def _ready(process: subprocess.Popen[str]) -> Server:

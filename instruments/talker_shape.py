@@ -34,6 +34,18 @@ class Shape:
             raise argparse.ArgumentTypeError(f"{text!r}: heads of {head_dim} do not divide {width}")
         return cls(layers, width, intermediate, head_dim, int(found[5] or 1601))
 
+    @classmethod
+    def of(cls, config: LlamaConfig) -> Self:
+        """Of a talker that has as many heads of keys and values as of queries."""
+        assert config.num_attention_heads == config.num_key_value_heads
+        return cls(
+            config.num_hidden_layers,
+            config.hidden_size,
+            config.intermediate_size,
+            config.head_dim,
+            config.vocab_size,
+        )
+
     def __str__(self) -> str:
         return f"{self.layers}x{self.width}x{self.intermediate}x{self.head_dim}:{self.vocabulary}"
 

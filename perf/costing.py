@@ -18,21 +18,17 @@ from statistics import median
 
 import torch
 from talkahead.backbone.decoder_choice import Precision
-from talkahead.backbone.llama import Llama
+from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 from instruments import report
-from instruments.environment import Environment
+from instruments.environment import REPOSITORY, Environment
 from instruments.talker_shape import Shape
 from perf.arguments import add_precision
 
-CANDIDATES = (
-    *("6x256x640", "12x256x640", "12x192x512", "16x192x512", "16x160x448", "20x128x384"),
-    *("12x192x512:1001", "12x192x512:4097", "12x192x512x32"),
-)
 ROWS = (1, 4, 16)
 NODES = (1, 2, 4, 8, 16, 32, 64)
 DRAFT_LAYERS = (1, 2, 3)
@@ -79,7 +75,7 @@ class _Cell:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    environment = Environment.record()
+    environment = Environment.record(repository=None)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     cells = [
@@ -211,10 +207,11 @@ def _seconds(call: Call, count: int) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.costing", description=__doc__)
     add = parser.add_argument
-    shapes = list(map(Shape.parse, CANDIDATES))
-    add("--shapes", type=Shape.parse, nargs="+", default=shapes, metavar="LxWxI", help=" ".join(CANDIDATES))
+    shipped = Shape.of(LlamaConfig.from_file(REPOSITORY / "talker" / "1" / "config.json"))
+    add("--shapes", type=Shape.parse, nargs="+", default=[shipped], metavar="LxWxI",
+        help=f"(the shipped talker's, {shipped})")  # fmt: skip
     add("--cache", type=int, default=150, help="positions behind each stream (%(default)s)")
-    add_precision(parser, Precision.FLOAT32)
+    add_precision(parser, Precision.BFLOAT16)
     add("--repeats", type=int, default=15, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/costing.json"), help="(%(default)s)")
     return parser

@@ -13,16 +13,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, Self
 
+from talkahead_client.protocol import STATS, Stats
+
 from instruments import report
 from instruments.environment import Environment
 from instruments.report import Spread
-from instruments.server import add_server_options, server_at
+from instruments.server import add_server_options, served_repository, server_at
 from perf.texts import TEXTS
 
 _LIBRARIES = {"libb64.so.0d": "libb64-", "libcudart.so.12": "libcudart-"}
@@ -34,6 +37,8 @@ class Profile:
     """One concurrency. Times in milliseconds since each request, one entry per request."""
 
     concurrency: int
+    pairs: dict[str, int]
+    """Drafter and verifier that the server reports, and in how many requests."""
     requests: int
     requests_per_s: float
     first_ms: Spread
@@ -53,6 +58,7 @@ class Profile:
         wall_ns = max(ends) - min(request["timestamp"] for request in requests)
         return cls(
             concurrency=int(experiment["experiment"]["value"]),
+            pairs=dict(Counter(map(_pair, requests))),
             requests=len(requests),
             requests_per_s=1e9 * len(requests) / wall_ns,
             first_ms=Spread.of(first),
@@ -75,16 +81,18 @@ class Profile:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    environment = Environment.record()
+    repository = served_repository(options)
+    environment = Environment.record(repository)
     with (
-        server_at(options.server, options.metrics, options.serve_option) as server,
+        server_at(options.server, options.metrics, options.serve_option, repository) as server,
         tempfile.TemporaryDirectory(prefix="perf-analyzer-") as folder,
     ):
         analyzer = Analyzer(Path(folder), server.grpc, options.voice)
         profiles = [analyzer.run(streams, options.requests * streams) for streams in options.streams]
     print(report.table([profile.row() for profile in profiles]))
     settings = {"requests_per_stream": options.requests, "voice": options.voice}
-    report.save(options.out, "perf_analyzer", environment, settings, profiles)
+    drafted = environment.drafting(repository, {pair for profile in profiles for pair in profile.pairs})
+    report.save(options.out, "perf_analyzer", drafted, settings, profiles)
     return 0
 
 
@@ -135,6 +143,10 @@ def _last_audio(request: Mapping[str, Any]) -> int:
         if outputs.get("IS_LAST") is True:
             return index
     raise SystemExit("perf_analyzer: a stream ended without its last chunk")
+
+
+def _pair(request: Mapping[str, Any]) -> str:
+    return Stats.from_wire(request["response_outputs"][_last_audio(request)][STATS.name]).pair
 
 
 def _binary() -> str:

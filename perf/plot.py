@@ -30,12 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def draw(report: dict[str, Any], out: Path) -> None:
     """One panel for the first chunk, one for the first audible sample; medians, with bands up to the 95th."""
+    # What these were compared with is not shown.
+    measured = [
+        one for one in report["results"] if one["configuration"] == report["results"][0]["configuration"]
+    ]
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     panels = {"first chunk": "first_chunk_ms", "first audible sample": "first_audible_ms"}
     for axis, (title, field) in zip(axes, panels.items(), strict=True):
         for mode, style in _STYLES.items():
             cells = sorted(
-                (cell for cell in report["results"] if cell["mode"] == mode and cell["spoken"]),
+                (cell for cell in measured if cell["mode"] == mode and cell["spoken"]),
                 key=lambda cell: int(cell["streams"]),
             )
             if cells:
@@ -44,7 +48,7 @@ def draw(report: dict[str, Any], out: Path) -> None:
                 (line,) = axis.plot(streams, medians, style, label=f"{mode}, median")
                 axis.fill_between(streams, medians, highs, color=line.get_color(), alpha=0.2, label="to p95")
         axis.set(title=title, xlabel="streams", xscale="log")
-        axis.set_xticks(sorted({cell["streams"] for cell in report["results"]}), minor=False)
+        axis.set_xticks(sorted({cell["streams"] for cell in measured}), minor=False)
         axis.xaxis.set_major_formatter("{x:.0f}")
         axis.minorticks_off()
         axis.grid(alpha=0.3)
@@ -52,8 +56,8 @@ def draw(report: dict[str, Any], out: Path) -> None:
     axes[0].set_ylim(bottom=0)
     axes[0].legend()
     machine = report["environment"]
-    title = f"{machine['cores']} cores of {machine['cpu']}, {machine['cpu_path']}, commit {machine['commit'][:10]}"
-    figure.suptitle(title, fontsize=9)
+    cpu = f"{machine['cores']} cores of {machine['cpu']}, {machine['cpu_path']}"
+    figure.suptitle(f"{cpu}, commit {machine['commit'][:10]}", fontsize=9)
     figure.savefig(out, dpi=150)
     pyplot.close(figure)
 

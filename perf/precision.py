@@ -24,9 +24,10 @@ from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
 from torch import Tensor
 
 from instruments import report
-from instruments.environment import ROOT, Environment
+from instruments.environment import REPOSITORY, Environment
 from perf.arguments import add_precision
-from perf.talker import Prompt, text_prompts
+from perf.talker.prompts import text_prompts
+from perf.talker.talker import Prompt
 
 _SLOT = slice(0, 1)
 
@@ -85,7 +86,7 @@ class _Speaker:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    environment = Environment.record()
+    environment = Environment.record(options.repository)
     torch.set_num_threads(1)
     config, state = load_llama(options.repository / "talker" / "1")
     wide, narrow = (
@@ -176,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     add_precision(parser, Precision.BFLOAT16)
     add("--temperatures", type=float, nargs="+", default=[0.0, 0.7], help="(0 and 0.7)")
     add("--max-frames", type=int, default=250, help="of an utterance (%(default)s)")
-    add("--repository", type=Path, default=ROOT / "model_repository", help="(%(default)s)")
+    add("--repository", type=Path, default=REPOSITORY, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/precision.json"), help="(%(default)s)")
     return parser
 

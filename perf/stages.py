@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 _SAMPLE = re.compile(r"^talkahead_(\w+)_seconds_(bucket|sum)(?:\{(.*)\})? (\S+)$")
 _BOUND = re.compile(r'le="([^"]+)"')
@@ -23,6 +24,10 @@ class Histogram:
     def since(self, earlier: Histogram) -> Histogram:
         counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
         return Histogram(self.bounds, counts, self.total_s - earlier.total_s)
+
+    def and_also(self, other: Histogram) -> Histogram:
+        counts = tuple(one + more for one, more in zip(self.counts, other.counts, strict=True))
+        return Histogram(self.bounds, counts, self.total_s + other.total_s)
 
     def quantile(self, share: float) -> float:
         """Estimated within a bucket by a straight line, as Prometheus does; NaN if nothing passed."""
@@ -47,6 +52,18 @@ class Stage:
     mean_ms: float
     p50_ms: float
     p95_ms: float
+
+    @classmethod
+    def of(cls, name: str, histogram: Histogram) -> Self:
+        count = int(histogram.counts[-1])
+        return cls(
+            name=name,
+            count=count,
+            total_s=histogram.total_s,
+            mean_ms=1e3 * histogram.total_s / count,
+            p50_ms=1e3 * histogram.quantile(0.5),
+            p95_ms=1e3 * histogram.quantile(0.95),
+        )
 
 
 def read_page(url: str) -> dict[str, Histogram]:
@@ -76,21 +93,18 @@ def read(page: str) -> dict[str, Histogram]:
     return histograms
 
 
-def between(earlier: Mapping[str, Histogram], later: Mapping[str, Histogram]) -> list[Stage]:
-    """What passed between two readings; stages without a passage are left out."""
-    stages = []
-    for name, histogram in later.items():
-        passed = histogram.since(earlier[name]) if name in earlier else histogram
-        count = int(passed.counts[-1])
-        if count:
-            stages.append(
-                Stage(
-                    name=name,
-                    count=count,
-                    total_s=passed.total_s,
-                    mean_ms=1e3 * passed.total_s / count,
-                    p50_ms=1e3 * passed.quantile(0.5),
-                    p95_ms=1e3 * passed.quantile(0.95),
-                )
-            )
-    return stages
+def passed(earlier: Mapping[str, Histogram], later: Mapping[str, Histogram]) -> dict[str, Histogram]:
+    """What passed between two readings."""
+    return {
+        name: histogram.since(earlier[name]) if name in earlier else histogram
+        for name, histogram in later.items()
+    }
+
+
+def summary(passages: Iterable[Mapping[str, Histogram]]) -> list[Stage]:
+    """Of what passed in several pieces of time; stages without a passage are left out."""
+    totals: dict[str, Histogram] = {}
+    for piece in passages:
+        for name, histogram in piece.items():
+            totals[name] = totals[name].and_also(histogram) if name in totals else histogram
+    return [Stage.of(name, histogram) for name, histogram in totals.items() if histogram.counts[-1]]

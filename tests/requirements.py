@@ -51,6 +51,11 @@ REQUIREMENTS = {
         "Debian's libflite1", lambda: find_library("flite") is not None, "apt-get install libflite1"
     ),
     "int8": Requirement("a CPU that multiplies bytes (AVX-512 VNNI)", lambda: _multiplies("int8")),
+    "llama_cpp": Requirement(
+        "llama.cpp, the extra `llama`",
+        lambda: find_spec("llama_cpp") is not None and find_spec("gguf") is not None,
+        ".venv/bin/python -m pip install --constraint constraints.txt --editable '.[llama]'",
+    ),
     "matplotlib": Requirement("matplotlib", lambda: find_spec("matplotlib") is not None, "make setup"),
     "wordnet": Requirement(
         "Debian's wordnet-base", Path("/usr/share/wordnet/data.noun").exists, "apt-get install wordnet-base"

@@ -1,29 +1,38 @@
-"""Makes every shipped weight from nothing: `make train`. Each stage goes on where it stopped."""
+"""Makes every shipped weight from nothing: `make train`. Each stage goes on where it stopped.
+
+With `--recipe`, what `instruments.recipes` names instead, shipped or not, for the talker and the codec that
+are there: what they learned from is made anew.
+"""
 
 from __future__ import annotations
 
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-DRAFTS = ("heads", "heads-6", "mtp", "draft_lm")
+from talkahead.drafting.draft_artifact import DraftKind
+from talkahead.manifest import sha256
+
+from instruments.draft_shape import DraftShape
+from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
+
 STAGES = (
     *("corpus", "codec", "phones", "refine", "dataset", "talker", "export"),
     *("drafts", "export-drafts", "calibrate"),
 )
 
 
-def commands(options: argparse.Namespace) -> dict[str, list[str]]:
-    """The command line of each stage."""
+Words = Sequence[object]
+
+
+def stages(options: argparse.Namespace) -> dict[str, Words]:
+    """The command of each stage, of all that is shipped."""
     corpus, out = options.build / "corpus", options.build / "training"
     codec, dataset = out / "refined", out / "dataset.npz"
-    stages: dict[str, list[object]] = {
-        "corpus": [
-            *("training.corpus", "--folder", corpus),
-            *("--prose", options.prose, "--numbers", options.numbers),
-            *("--conversation", options.conversation, "--usage", options.usage),
-        ],
+    return {
+        "corpus": _corpus(options),
         "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
         "phones": ["training.train_phones", "--corpus", corpus, "--out", out],
         "refine": [
@@ -36,21 +45,74 @@ def commands(options: argparse.Namespace) -> dict[str, list[str]]:
             *("--steps", options.talker_steps),
         ],
         "export": ["training.export", "--training", out, "--repository", options.repository],
-        "drafts": [
-            *("training.train_drafts", "--kind", *DRAFTS, "--dataset", dataset, "--out", out / "drafts"),
-            *("--repository", options.repository, "--steps", options.draft_steps),
-        ],
-        "export-drafts": [
-            *("training.export_drafts", "--drafts", out / "drafts", "--repository", options.repository)
-        ],
-        "calibrate": [
-            *("build_engines", "calibrate", "--repository", options.repository, "--dataset", dataset)
-        ],
+        "drafts": _drafts(SHIPPED, options, dataset),
+        "export-drafts": _export_drafts(SHIPPED, options),
+        "calibrate": _calibrate(options.repository, dataset),
     }
-    return {name: [sys.executable, "-m", *map(str, words)] for name, words in stages.items()}
 
 
-def main() -> None:
+def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
+    """The commands that make what `--recipe` names."""
+    out, codec = options.build / "training", options.repository / "vocoder" / "1"
+    dataset = out / f"dataset-{sha256(codec / 'codec.safetensors')[:12]}.npz"
+    if not dataset.exists():
+        yield _corpus(options)
+        corpus = options.build / "corpus"
+        yield ("training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset)
+    drafts = [name for name in options.recipe if name in RECIPES]
+    if drafts:
+        yield _drafts(drafts, options, dataset)
+        yield _export_drafts(drafts, options)
+    heads = [name for name in drafts if DraftShape.of(name).kind is DraftKind.HEADS]
+    if heads:
+        yield (*_calibrate(options.repository, dataset), "--heads", *heads)
+    if TUNED in options.recipe:
+        tuned = options.build / TUNED
+        yield (
+            *("training.tune_base", "--repository", options.repository, "--dataset", dataset),
+            *("--out", tuned, "--steps", TALKERS[TUNED]),
+        )
+        yield (*_calibrate(tuned, dataset), "--heads", DraftKind.HEADS)
+    if SMALLER in options.recipe:
+        yield (
+            *("training.train_talker", "--start", options.repository, "--layers", SMALLER_LAYERS),
+            *("--codec", codec, "--dataset", dataset, "--out", out / SMALLER, "--steps", TALKERS[SMALLER]),
+        )
+        yield (
+            *("training.export", "--training", out / SMALLER, "--models", "encoder", "talker"),
+            *("--data", dataset.with_suffix(".json"), "--repository", options.build / SMALLER),
+            *("--made-by", command(SMALLER)),
+        )
+
+
+def _corpus(options: argparse.Namespace) -> Words:
+    return (
+        *("training.corpus", "--folder", options.build / "corpus"),
+        *("--prose", options.prose, "--numbers", options.numbers),
+        *("--conversation", options.conversation, "--usage", options.usage),
+    )
+
+
+def _drafts(names: Sequence[str], options: argparse.Namespace, dataset: Path) -> Words:
+    return (
+        *("training.train_drafts", "--recipe", *names, "--dataset", dataset),
+        *("--out", options.build / "training" / "drafts", "--repository", options.repository),
+    )
+
+
+def _export_drafts(names: Sequence[str], options: argparse.Namespace) -> Words:
+    drafts = options.build / "training" / "drafts"
+    return (
+        *("training.export_drafts", "--names", *names),
+        *("--drafts", drafts, "--repository", options.repository),
+    )
+
+
+def _calibrate(repository: Path, dataset: Path) -> Words:
+    return ("build_engines", "calibrate", "--repository", repository, "--dataset", dataset)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="training", description=__doc__)
     parser.add_argument(
         "--build", type=Path, default=Path("build"), help="where everything in between is kept"
@@ -63,13 +125,23 @@ def main() -> None:
     parser.add_argument("--codec-steps", type=int, default=3_000)
     parser.add_argument("--refine-steps", type=int, default=900, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=4_000)
-    parser.add_argument("--draft-steps", type=int, default=1_000, help="of each draft")
-    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
-    options = parser.parse_args()
-    for name, command in commands(options).items():
-        if name in options.stages:
-            print(f"training: {name}", flush=True)
-            subprocess.run(command, check=True)
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
+    chosen.add_argument(
+        "--recipe",
+        nargs="+",
+        choices=(*RECIPES, *TALKERS),
+        help="of drafts, and of talkers that are not shipped",
+    )
+    options = parser.parse_args(arguments)
+    every = stages(options)
+    commands = (
+        by_recipe(options) if options.recipe else (every[name] for name in STAGES if name in options.stages)
+    )
+    for one in commands:
+        words = [str(word) for word in one]
+        print(f"training: {' '.join(words)}", flush=True)
+        subprocess.run([sys.executable, "-m", *words], check=True)
 
 
 if __name__ == "__main__":

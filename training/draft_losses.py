@@ -1,6 +1,7 @@
-"""What each kind of draft is taught: to say what follows, the further ahead the less it counts.
+"""What each kind of draft is taught: to say what follows.
 
-Head or module i, from 1, is weighted by 0.8^i (Li et al. 2025, section II-A).
+Head or module i, from 1, is weighted by 0.8^i (Li et al. 2025, section II-A), or all are by 1 (Tian et al.
+2025, equation 2).
 
 Shapes: B utterances, T places, M places that are learned from, D hidden size, V vocabulary.
 """
@@ -114,8 +115,8 @@ class _Nats(torch.autograd.Function):
         return slope * gradients[0].to(slope.dtype), None, None, None
 
 
-def weighted(parts: Tensor) -> Tensor:
-    """The sum of [K], the i-th weighted by 0.8^i; a draft model's only part counts once."""
-    if len(parts) == 1:
-        return parts[0]
+def weighted(parts: Tensor, *, fades: bool = True) -> Tensor:
+    """The sum of [K], the i-th weighted by 0.8^i if that fades; a draft model's only part counts once."""
+    if len(parts) == 1 or not fades:
+        return parts.sum()
     return (parts * DECAY ** torch.arange(1.0, len(parts) + 1)).sum()

@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from talkahead.audio.codec import Codec
@@ -15,6 +16,8 @@ from talkahead.manifest import NAME, Manifest
 from torch import nn
 
 from instruments.provenance import LICENCE, readable_files, source_commit
+
+MODELS = ("vocoder", "encoder", "talker")
 
 
 def silence_code(codec: Codec, frames: int = 50) -> int:
@@ -43,24 +46,35 @@ def main() -> None:
         "--training", type=Path, default=Path("build/training"), help="what the trainings wrote"
     )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="what to export of it")
+    parser.add_argument("--data", type=Path, help="what was learned from (dataset.json among the trainings)")
+    parser.add_argument(
+        "--made-by", default="make train", help="command that the manifests name (%(default)s)"
+    )
     parser.add_argument("--note", default="", help="what else the manifests should say of this training")
     options = parser.parse_args()
     source: Path = options.training
-    data = json.loads((source / "dataset.json").read_text())
+    data = json.loads((options.data or source / "dataset.json").read_text())
     voices = ", ".join(data["voices"])
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     described = f"{described}. {options.note}" if options.note else described
-    codec_report = json.loads((source / "refined.report.json").read_text())
-    codec = Codec.load(source / "refined")
-    codec.config = replace(codec.config, silence_code=silence_code(codec))
-    talker_report = json.loads((source / "talker.report.json").read_text())
-    for network, model, command, report in (
-        (codec, "vocoder", "make train", codec_report),
-        (TextEncoder.load(source / "encoder"), "encoder", "make train", talker_report),
-        (Llama.load(source / "talker"), "talker", "make train", talker_report),
-    ):
-        put(network, options.repository / model / "1", command, described, report["steps"], report["metrics"])
-        print(f"export: {options.repository / model / '1'}")
+    for model in options.models:
+        network, report = _trained(model, source)
+        folder = options.repository / model / "1"
+        put(network, folder, options.made_by, described, report["steps"], report["metrics"])
+        print(f"export: {folder}")
+
+
+def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any]]:
+    """What a training wrote, and what it reached."""
+    report: dict[str, Any]
+    if model == "vocoder":
+        codec = Codec.load(source / "refined")
+        codec.config = replace(codec.config, silence_code=silence_code(codec))
+        report = json.loads((source / "refined.report.json").read_text())
+        return codec, report
+    report = json.loads((source / "talker.report.json").read_text())
+    return (TextEncoder if model == "encoder" else Llama).load(source / model), report
 
 
 if __name__ == "__main__":

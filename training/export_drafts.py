@@ -7,21 +7,43 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
 from talkahead.manifest import Manifest
 
+from instruments import recipes
 from instruments.provenance import LICENCE, readable_files, source_commit
 
 
-def put(source: Path, talker: Path, data: str) -> Path:
+def put(source: Path, talker: Path, note: str) -> Path:
     """One draft into the talker's folder. Raises ArtifactMismatch when it was trained on another talker."""
     folder = talker / "drafts" / source.name
     report = json.loads(source.with_suffix(".report.json").read_text())
-    command = f"python -m training.train_drafts --kind {source.name}"
-    write(Draft.load(source, talker), folder, command, data, report["steps"], report["metrics"])
+    data = " ".join(filter(None, ("What the talker was trained on.", history(report), note)))
+    write(Draft.load(source, talker), folder, command_of(report), data, report["steps"], report["metrics"])
     return folder
+
+
+def command_of(report: Mapping[str, Any]) -> str:
+    """What makes a draft like this one; `report`: as its training wrote it."""
+    name, trial = report["recipe"]["name"], report["trial"]
+    if not trial:
+        return recipes.command(name)
+    words = (f" --{option.replace('_', '-')} {value}" for option, value in trial.items())
+    return f"python -m training.train_drafts --recipe {name}{''.join(words)}"
+
+
+def history(report: Mapping[str, Any]) -> str:
+    """How it learned, from its first step on."""
+    recipe = recipes.Recipe.from_json(report["recipe"])
+    told = [recipe.told]
+    if report["steps"] < recipe.steps:
+        told.append(f"It was stopped after {report['steps']:,} of them.")
+    if report["began_as"]:
+        told.append(f"It began as the draft whose weights' hash is {report['began_as'][:12]}.")
+    return " ".join(told)
 
 
 def write(
@@ -42,10 +64,9 @@ def main() -> None:
     add("--note", default="", help="what else the manifests should say of this training")
     options = parser.parse_args()
     talker = options.repository / "talker" / "1"
-    data = " ".join(filter(None, ("What the talker was trained on.", options.note)))
     names = options.names or [path.parent.name for path in sorted(options.drafts.glob(f"*/{CONFIG}"))]
     for name in names:
-        print(f"export: {put(options.drafts / name, talker, data)}")
+        print(f"export: {put(options.drafts / name, talker, options.note)}")
 
 
 if __name__ == "__main__":

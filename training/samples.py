@@ -22,7 +22,7 @@ from instruments.environment import Environment
 from instruments.material import held_out_sentences, paragraphs
 from instruments.measures.frames import SAMPLE_RATE_HZ, Audio
 from instruments.recogniser import Recogniser, WordErrors
-from instruments.server import add_server_options, server_at
+from instruments.server import add_server_options, served_repository, server_at
 from instruments.teacher import Teacher
 from training.comparison import resynthesize
 from training.pictures import draw
@@ -155,7 +155,8 @@ def page(groups: Mapping[str, Sequence[Sample]], seed: int) -> str:
 
 def make(options: argparse.Namespace) -> Path:
     """Writes the page and what it shows; returns its path."""
-    with server_at(options.server, options.metrics, options.serve_option) as server:
+    repository = served_repository(options)
+    with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         with Client(server.grpc) as client:
             chosen = lines(client.voices(), options.seed)
         requests = [Request(line.text, line.voice) for line in chosen]

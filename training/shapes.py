@@ -1,6 +1,6 @@
 """`python -m training.shapes --trials DIR...`: which shape of talker speculation likes.
 
-Joins `perf/results/costing.json` with each checkpoint's `draft_trial.json` (`training.draft_trial`) and
+Joins `training/results/costing.json` with each checkpoint's `draft_trial.json` (`training.draft_trial`) and
 `trial.json` (word errors and held-out nats, by whoever trained it), keeps them in one JSON, draws one
 picture, and fills the tables of `training/SHAPES.md` between their marks; the words around them are written.
 
@@ -321,7 +321,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.shapes", description=__doc__)
     add = parser.add_argument
     add("--trials", type=Path, nargs="+", required=True, metavar="DIR", help="checkpoints that were tried")
-    add("--costing", type=Path, default=ROOT / "perf/results/costing.json", help="(%(default)s)")
+    add("--costing", type=Path, default=ROOT / "training/results/costing.json", help="(%(default)s)")
     add("--out", type=Path, default=ROOT / "training/results/shapes.json", help="(%(default)s)")
     add(
         "--page", type=Path, default=ROOT / "training/SHAPES.md", help="whose tables are filled (%(default)s)"

@@ -138,8 +138,8 @@ def train(options: argparse.Namespace) -> None:
         options.dropout,
     )
     if options.start:
-        go_on_from(voice.encoder, options.start / "encoder" / "encoder.safetensors")
-        go_on_from(voice.talker, options.start / "talker" / "model.safetensors")
+        go_on_from(voice.encoder, _version(options.start / "encoder") / "encoder.safetensors")
+        go_on_from(voice.talker, _version(options.start / "talker") / "model.safetensors")
     share(voice.talker, codec)
     compile_layers(voice.talker)
     optimizers = optimizers_of(voice, _TABLES, options.decay)
@@ -176,6 +176,11 @@ def train(options: argparse.Namespace) -> None:
     keep(voice, held_out, step, options)
 
 
+def _version(folder: Path) -> Path:
+    """Of a model in a repository its first version; elsewhere the folder itself."""
+    return folder / "1" if (folder / "1").exists() else folder
+
+
 def keep(voice: Voice, held_out: Dataset, step: int, options: argparse.Namespace) -> None:
     """Writes both networks as the server loads them, and what they reached."""
     score = held_out_loss(voice, held_out, options.tokens, max_batches=4)
@@ -197,7 +202,7 @@ def main() -> None:
     parser.add_argument(
         "--start",
         type=Path,
-        help="folder of a voice's encoder and talker to go on from, whose shape may differ",
+        help="folder of a voice's encoder and talker, or repository, to go on from; its shape may differ",
     )
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--tokens", type=int, default=6_000, help="padded positions in a step")

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from instruments.dataset import Dataset
+from instruments.recipes import TALKERS, TUNED, command
 from training import export_drafts
 from training.checkpoint import Checkpoint
 from training.compiled_layers import compile_layers
@@ -94,7 +95,7 @@ def save(pair: Pair, options: argparse.Namespace) -> None:
     llama.to(torch.bfloat16).save(talker)
     heads = Draft(DraftKind.HEADS, pair.heads, target_hash(talker))
     folder, data = talker / "drafts" / DraftKind.HEADS, "What the talker was trained on."
-    export_drafts.write(heads, folder, "python -m training.tune_base", data, options.steps, {})
+    export_drafts.write(heads, folder, command(TUNED), data, options.steps, {})
     print(f"tuned: {options.out}; its trees: python -m build_engines calibrate --repository {options.out}")
 
 
@@ -108,7 +109,7 @@ def main() -> None:
     add("--repository", type=Path, default=Path("model_repository"), help="with the talker and its heads")
     add("--dataset", type=Path, default=Path("build/training/dataset.npz"), help="(%(default)s)")
     add("--out", type=Path, default=Path("build/tuned"), help="the new repository (%(default)s)")
-    add("--steps", type=int, default=400)
+    add("--steps", type=int, default=TALKERS[TUNED])
     add("--tokens", type=int, default=6_000, help="padded positions in a step")
     add("--places", type=int, default=2_048, help="that heads learn from in a step")
     add(

@@ -71,11 +71,10 @@ class SpeedUp:
 
     def __str__(self) -> str:
         if not self.is_draft:
-            whose = ", the server's default" if self.is_default else ""
-            return (
-                f"{self.pair}{whose}: plain decoding, {self.ms_per_token:.2f} ms a token; "
-                "nothing was drafted ahead"
-            )
+            whose, why = "", "nothing was drafted ahead"
+            if self.is_default:
+                whose, why = ", the server's default", "drafting ahead does not pay there (talkahead doctor)"
+            return f"{self.pair}{whose}: plain decoding, {self.ms_per_token:.2f} ms a token; {why}"
         return (
             f"{self.pair}: {self.tokens_per_step:.2f} tokens a step, {self.times_plain:.2f}x plain decoding "
             f"({'same' if self.is_same_speech else 'other'} tokens)"

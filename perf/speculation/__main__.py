@@ -31,6 +31,7 @@ from talkahead.manifest import sha256
 from instruments import report
 from instruments.environment import ROOT, Environment
 from instruments.material import Sentence, held_out_sentences
+from instruments.recipes import command
 from instruments.setting import Setting
 from perf.arguments import add_precision
 from perf.speculation import pictures, tables
@@ -38,8 +39,8 @@ from perf.speculation.bench import Bench, Row, Scale
 from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
 from perf.speculation.mel_groups import save_mel_groups
-from perf.speculation.methods import Talker
-from perf.speculation.plan import MEL_SIZES, Part, Plan, chosen, missing, plans
+from perf.speculation.methods import Method, Talker
+from perf.speculation.plan import MEL_SIZES, Part, Plan, absent, chosen, plans, same_trees
 from perf.speculation.quality import Hall, teacher_word_errors
 from perf.speculation.shares import measure, pairs
 from perf.speculation.studio import Studio
@@ -47,6 +48,7 @@ from perf.speculation.studio import Studio
 _PER_CATEGORY, _CATEGORIES = 84, 6
 _WHOLE = Scale(504, 96, 30, (1, 4, 16), seeds=(1, 2, 3, 4), sweep_seeds=(1, 2), tree_seeds=(1, 2))
 _OUT, _PAGE = Path("perf/results/speculation.json"), Path("perf/SPECULATION.md")
+_LATENCY = Path("perf/results/latency.json")
 _MUST_AGREE = ("temperature", "top_p", "precision", "seed", "scale")
 _SHARES = Path("perf/results/speculation_shares.json")
 _PROFILED, _PROFILED_EACH, _REPEATS = 32, 4, 3
@@ -57,6 +59,9 @@ _QUICK = Scale(24, 12, 16, (1, 4, 16), seeds=(1, 2), sweep_seeds=(1,), tree_seed
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.page:
+        write_page()
+        return 0
     environment = Environment.record()
     torch.set_num_threads(1)
     found = _installation(options)
@@ -65,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         selected = chosen(candidates, options.rows, quick=options.quick)
     except ValueError as error:
         parser.error(str(error))
-    if absent := missing(found):
-        print(f"left out, as something is missing: {', '.join(absent)}", file=sys.stderr)
+    for one in (waiting := absent(found)):
+        print(f"rows of {one.part} wait for {one.name}: {command(one.name)}", file=sys.stderr)
     if options.profile:
         return _profile(options, found, environment)
     scale = _scale(parser, options)
@@ -89,18 +94,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "scale": asdict(scale),
             "surprise": asdict(bench.surprise()),
             "teacher_word_errors": teacher_word_errors(bench.teacher()),
+            "absent": [asdict(one) for one in waiting],
+            "same_trees": same_trees(found),
         }
         parted = bench.parted(selected)
     out = options.out or (options.work / "quick.json" if options.quick else _OUT)
     rows = in_order(candidates, [*rows, *earlier(out, settings, rows, found)])
     report.save(out, "speculation", environment, settings, rows)
     print(tables.everything(rows))
-    pictures.draw_all(rows, out)
     if out == _OUT:
-        _PAGE.write_text(report.fill(_PAGE.read_text(), dict(tables.of_page(rows, settings))))
+        write_page()
+    else:
+        pictures.draw_all(rows, out)
     for line in parted:
         print(f"NOT THE SAME TOKENS: {line}", file=sys.stderr)
     return 1 if parted else 0
+
+
+def write_page() -> None:
+    """The page and its pictures, from the report that is there; what the server does, from its own."""
+    known = json.loads(_OUT.read_text())
+    latency = json.loads(_LATENCY.read_text()) if _LATENCY.exists() else None
+    rows = [Row.from_json(one) for one in known["results"]]
+    pictures.draw_all(rows, _OUT)
+    found = Installation(ROOT / "model_repository", mel=Path())
+    here = [row for row in rows if found.has(Method(row.draft, talker=Talker(row.talker)))]
+    outdated = {row.draft for row in here if not found.is_current(row.talker, row.draft, row.hashes)}
+    filled = dict(
+        tables.of_page(rows, known["settings"], known["environment"], latency, outdated=sorted(outdated))
+    )
+    _PAGE.write_text(report.fill(_PAGE.read_text(), filled))
 
 
 def _profile(options: argparse.Namespace, found: Installation, environment: Environment) -> int:
@@ -187,6 +210,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--rows", nargs="+", default=[], metavar="ROW",
         help=f"only these: {', '.join(Part)}, or what a row's title begins with")  # fmt: skip
     add("--quick", action="store_true", help="the headlines alone, on few sentences: does everything run?")
+    add(
+        "--page",
+        action="store_true",
+        help="measure nothing: write the page anew from the reports",
+    )
     add("--profile", action="store_true", help="only where a step's time goes, pair by pair")
     add("--fresh", action="store_true", help="measure again what earlier runs have kept")
     add("--sentences", type=int, help=f"heard of each headline (all: {_WHOLE.sentences})")

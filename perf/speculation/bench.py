@@ -163,7 +163,8 @@ class Bench:
         if not plan.is_heard:
             return
         scale = self._scale
-        sentences = scale.sentences if plan.is_headline else scale.sweep_sentences
+        is_whole = plan.is_headline or plan.is_heard_whole
+        sentences = scale.sentences if is_whole else scale.sweep_sentences
         method = self.settled(plan.method, scale.streams[0])
         key = self._key("quality", method, sentences=sentences, setting=self._hall.setting.digest)
 

@@ -9,8 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from talkahead.drafting import calibrated_trees, group_artifact
+from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS
 from talkahead.manifest import sha256
+from talkahead.speculation.rank_paths import RankTree
 
 from perf.speculation.methods import Likeness, Method, Talker
 
@@ -71,10 +73,12 @@ class Installation:
         found = (Similarity(one["similarity"], one["mean_size"]) for one in groups)
         return tuple(sorted(found, key=lambda one: one.mean_size))
 
-    def tree_sizes(self, method: Method) -> tuple[int, ...]:
-        """Of the trees that were calibrated for these heads."""
-        raw = json.loads((self.draft(method) / calibrated_trees.NAME).read_text())
-        return tuple(int(one["nodes"]) for one in raw["trees"])
+    def trees(self, method: Method) -> dict[int, RankTree]:
+        """Those that were calibrated for these heads and for the method's draws, by their nodes."""
+        folder = self.draft(method)
+        weights = folder / WEIGHTS
+        known = CalibratedTrees.read(folder, _hash(weights, weights.stat().st_mtime_ns))
+        return {one.nodes: one.tree for one in known.of_trials(method.trials)}
 
     def hashes(self, method: Method) -> dict[str, str]:
         """Of the files that a method's row depends on."""

@@ -12,6 +12,7 @@ from talkahead.speculation.registry import VERIFIERS
 from talkahead.speculation.verifier_options import SETTINGS
 
 from instruments.draft_shape import DraftShape
+from instruments.recipes import SHIPPED, SMALLER, TUNED
 
 NO_DRAFT = "none"
 ACCEPT_ALL = "everything"
@@ -23,9 +24,9 @@ class Talker(StrEnum):
     """Whose speech it is; only the shipped one is served."""
 
     SHIPPED = "shipped"
-    TUNED = "tuned"
+    TUNED = TUNED
     """The base that learned on together with its heads (Li et al. 2025, "with tuning")."""
-    SMALLER = "smaller"
+    SMALLER = SMALLER
 
 
 class Likeness(StrEnum):
@@ -43,7 +44,7 @@ class Method:
     """One way to decode.
 
     Args:
-        draft: the folder of a trained draft, as in `training.train_drafts --kind`; or NO_DRAFT.
+        draft: the folder of a trained draft, which is its name in `instruments.recipes`; or NO_DRAFT.
         verifier: a name of the registry, or ACCEPT_ALL.
         options: request parameters, of drafter and verifier.
         likeness: of the groups that `similarity` names.
@@ -67,6 +68,20 @@ class Method:
         return NO_DRAFT if self.is_plain else str(DraftShape.of(self.draft).kind)
 
     @property
+    def needs(self) -> str:
+        """What must have been trained for it, as `instruments.recipes` names it: a talker, or a draft of the
+        shipped one; nothing for plain decoding.
+        """
+        if self.talker is not Talker.SHIPPED:
+            return str(self.talker)
+        return "" if self.is_plain else self.draft
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether a server can do it with what lies in the repository."""
+        return self.needs in ("", *SHIPPED)
+
+    @property
     def preserves(self) -> Preserves:
         if self.talker is not Talker.SHIPPED or self.swapped_within is not None:
             return Preserves.NOTHING
@@ -84,6 +99,11 @@ class Method:
     @property
     def tells_probs(self) -> bool:
         return self.verifier in VERIFIERS and VERIFIERS[self.verifier].reads_probs
+
+    @property
+    def trials(self) -> int:
+        """Draws after each node that drafted tokens are compared with."""
+        return int(self.options["tolerance"]) if self.verifier == "tolerance" else 1
 
     @property
     def verifier_options(self) -> dict[str, int | float]:

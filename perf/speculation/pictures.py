@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from perf.speculation.bench import Row
 from perf.speculation.methods import Talker
-from perf.speculation.plan import HEADS, Part
+from perf.speculation.plan import HEADS, MORE_HEADS, Part
 
 _DPI = 120
 
@@ -54,7 +54,7 @@ def _methods(rows: Sequence[Row]) -> Figure | None:
     axes[0].set_yticks([index + 0.4 - thickness / 2 for index in range(len(titles))], titles)
     axes[0].invert_yaxis()
     for axis, label in zip(
-        axes, ("tokens committed per step (A)", "speed-up over plain decoding"), strict=True
+        axes, ("tokens committed per step (A)", "speed-up over plain decoding, offline"), strict=True
     ):
         axis.axvline(1.0, color="grey", linewidth=0.8)
         _finish(axis, label, "")
@@ -82,7 +82,9 @@ def _accuracy(rows: Sequence[Row]) -> Figure | None:
             [_speedup(row) for row in own], errors, (lows, highs), fmt="o-", label=label, elinewidth=0.5
         )
     axis.axhline(0.0, color="grey", linewidth=0.8)
-    _finish(axis, "speed-up over plain decoding, 1 stream", "word errors less plain's, points (95 %)")
+    _finish(
+        axis, "speed-up over plain decoding, 1 stream, offline", "word errors less plain's, points (95 %)"
+    )
     axis.legend(fontsize=8)
     return figure
 
@@ -96,13 +98,15 @@ def _tolerance(rows: Sequence[Row]) -> Figure | None:
         return None
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     panels: tuple[tuple[Sequence[Row], str, Callable[[Row], float], str], ...] = (
-        (by_tau, "tolerance", _speedup, "speed-up"),
+        (by_tau, "tolerance", _speedup, "speed-up, offline"),
         (by_tau, "tolerance", _committed, "tokens per step (A)"),
-        (by_nodes, "nodes", _speedup, "speed-up"),
+        (by_nodes, "nodes", _speedup, "speed-up, offline"),
     )
     for axis, (those, option, value, label) in zip(axes, panels, strict=True):
-        for draft in HEADS:
+        for draft in (HEADS, MORE_HEADS):
             line = sorted((row for row in those if row.draft == draft), key=lambda row: row.options[option])
+            if not line:
+                continue
             axis.plot([row.options[option] for row in line], list(map(value, line)), "o-", label=draft)
         axis.axhline(1.0, color="grey", linewidth=0.8)
         _finish(axis, option, label)
@@ -119,7 +123,7 @@ def _length(rows: Sequence[Row]) -> Figure | None:
         return None
     figure, axis = pyplot.subplots(figsize=(5, 3.8), layout="constrained")
     lengths = [row.options["draft_length"] for row in own]
-    for value, label in ((_speedup, "speed-up"), (_committed, "tokens per step (A)")):
+    for value, label in ((_speedup, "speed-up, offline"), (_committed, "tokens per step (A)")):
         axis.plot(lengths, [value(row) for row in own], "o-", label=label)
     axis.axhline(1.0, color="grey", linewidth=0.8)
     _finish(axis, "tokens drafted", own[0].draft + " + groups, 1 stream")

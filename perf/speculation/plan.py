@@ -13,16 +13,21 @@ from enum import StrEnum
 from perf.speculation.installation import Installation, Similarity
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
 
-HEADS = ("heads", "heads-6")
+HEADS, MORE_HEADS = "heads", "heads-6"
+"""The latter where its trees are others: with few nodes neither draft looks behind the fourth token."""
 BLIND_HEADS = "heads-blind"
-"""As in the paper: told no token, and here with a small tree."""
+"""As Li et al. propose them: told no token, and taught by plain cross-entropy; here with a small tree."""
+BLIND_NODES = 8
 MTP = ("mtp-1", "mtp")
-BLIND = "mtp-blind"
+BLIND_MTP = ("mtp-1-blind", "mtp-blind")
+"""As Tian et al. propose them: likewise, and the losses of all modules count the same."""
 DRAFT_LM = "draft_lm"
 DEPTHS = ("draft_lm-1", "draft_lm-2", "draft_lm-3")
 """Of so many of the talker's layers, which learned together and equally long."""
 TOLERANCES = (1, 2, 3, 4)
 TOP_KS = (2, 4, 8, 16, 32, 64, 128)
+BLIND_TOP_KS = (8, 32, 64)
+"""Those of the paper's table, as shares of the vocabulary."""
 BIASES = (0.1, 0.2, 0.3, 0.4, 0.5)
 LENGTHS = (1, 2, 3, 4, 5, 6)
 NODES_TOLERANCE = 3
@@ -43,6 +48,7 @@ class Part(StrEnum):
     PLAIN = "plain"
     NODES = "nodes"
     HEADS = "heads"
+    DEEPER = "deeper"
     TUNED = "tuned"
     MTP = "mtp"
     ABLATION = "ablation"
@@ -65,6 +71,7 @@ class Plan:
             with one stream.
         is_heard: quality is measured.
         is_timed: speed is measured.
+        is_heard_whole: quality is measured on all sentences, headline or not.
     """
 
     part: Part
@@ -72,6 +79,7 @@ class Plan:
     is_headline: bool = False
     is_heard: bool = True
     is_timed: bool = True
+    is_heard_whole: bool = False
 
 
 def plans(found: Installation) -> list[Plan]:
@@ -83,9 +91,35 @@ def plans(found: Installation) -> list[Plan]:
     return list(kept.values())
 
 
-def missing(found: Installation) -> list[str]:
-    """The methods that something is missing for."""
-    return list(dict.fromkeys(one.method.title for one in _all(found) if not found.has(one.method)))
+@dataclass(frozen=True)
+class Absent:
+    """Something that rows of a part wait for, by the name of its recipe: nobody has trained it here."""
+
+    part: str
+    name: str
+
+
+def absent(found: Installation) -> list[Absent]:
+    """What is missing for rows of each part."""
+    lost = (Absent(str(plan.part), plan.method.needs) for plan in _all(found) if not found.has(plan.method))
+    return list(dict.fromkeys(lost))
+
+
+def same_trees(found: Installation) -> list[int]:
+    """Nodes with which `MORE_HEADS` has the trees of `HEADS`, whatever the draws: such rows are left out."""
+    if not found.has(Method(MORE_HEADS)):
+        return []
+    differing = {*_differing(found, 1), *_differing(found, NODES_TOLERANCE)}
+    return [nodes for nodes in _sizes(found, NODES_TOLERANCE) if nodes not in differing]
+
+
+def _differing(found: Installation, tolerance: int) -> list[int]:
+    """Nodes with which the trees of the two differ, where both are there."""
+    own, other = (_method(draft, tolerance) for draft in (HEADS, MORE_HEADS))
+    if not (found.has(own) and found.has(other)):
+        return []
+    trees, others = found.trees(own), found.trees(other)
+    return [nodes for nodes in trees if nodes in others and trees[nodes] != others[nodes]]
 
 
 def chosen(candidates: Sequence[Plan], names: Sequence[str], *, quick: bool) -> list[Plan]:
@@ -121,27 +155,45 @@ def _all(found: Installation) -> Iterator[Plan]:
 
 
 def _heads(found: Installation) -> Iterator[Plan]:
-    for draft in HEADS:
-        yield Plan(Part.HEADS, Method(draft, "match"), is_headline=True)
-        for tau in TOLERANCES:
-            method = Method(draft, "tolerance", {"tolerance": tau})
-            yield Plan(Part.HEADS, method, is_headline=tau == NODES_TOLERANCE)
-    for name, options in (("match", {}), ("tolerance", {"tolerance": NODES_TOLERANCE})):
-        yield Plan(Part.HEADS, Method(BLIND_HEADS, name, {**options, "nodes": 8}))
+    yield Plan(Part.HEADS, Method(HEADS, "match"), is_headline=True)
+    for tau in TOLERANCES:
+        yield Plan(Part.HEADS, _method(HEADS, tau), is_headline=tau == NODES_TOLERANCE)
+    yield Plan(Part.HEADS, Method(BLIND_HEADS, "match", {"nodes": BLIND_NODES}))
+    for tau in (1, NODES_TOLERANCE):
+        yield Plan(Part.HEADS, _method(BLIND_HEADS, tau).having(nodes=BLIND_NODES))
+    yield from _deeper(found)
     yield Plan(Part.TUNED, Method(talker=Talker.TUNED), is_headline=True, is_timed=False)
-    for draft in HEADS:
-        for tau in TOLERANCES:
-            tuned = Method(draft, "tolerance", {"tolerance": tau}, Talker.TUNED)
-            yield Plan(Part.TUNED, tuned, is_headline=tau in (1, NODES_TOLERANCE) and draft == HEADS[0])
+    for tau in TOLERANCES:
+        tuned = Method(HEADS, "tolerance", {"tolerance": tau}, Talker.TUNED)
+        yield Plan(Part.TUNED, tuned, is_headline=tau in (1, NODES_TOLERANCE))
+
+
+def _deeper(found: Installation) -> Iterator[Plan]:
+    """Six heads and four with trees that are deep enough to tell them apart; their tokens are plain's."""
+    if not found.has(Method(MORE_HEADS)):
+        yield Plan(Part.DEEPER, Method(MORE_HEADS), is_heard=False)
+    for nodes in _differing(found, 1):
+        for draft in (HEADS, MORE_HEADS):
+            yield Plan(Part.DEEPER, Method(draft, "match", {"nodes": nodes}), is_heard=False)
+
+
+def _method(draft: str, tolerance: int) -> Method:
+    return Method(draft, "tolerance", {"tolerance": tolerance})
 
 
 def tree_plans(found: Installation) -> Iterator[Plan]:
     """Speed by the number of nodes, which the rows of heads take theirs from."""
-    for draft in HEADS:
-        method = Method(draft, "tolerance", {"tolerance": NODES_TOLERANCE})
-        if found.has(method):
-            for nodes in found.tree_sizes(method):
-                yield Plan(Part.NODES, method.having(nodes=nodes), is_heard=False)
+    for draft, sizes in (
+        (HEADS, _sizes(found, NODES_TOLERANCE)),
+        (MORE_HEADS, _differing(found, NODES_TOLERANCE)),
+    ):
+        for nodes in sizes:
+            yield Plan(Part.NODES, _method(draft, NODES_TOLERANCE).having(nodes=nodes), is_heard=False)
+
+
+def _sizes(found: Installation, tolerance: int) -> list[int]:
+    method = _method(HEADS, tolerance)
+    return list(found.trees(method)) if found.has(method) else []
 
 
 def _modules() -> Iterator[Plan]:
@@ -150,14 +202,18 @@ def _modules() -> Iterator[Plan]:
         yield Plan(Part.MTP, Method(draft, "ratio"))
         for k in TOP_KS:
             method = Method(draft, "topk", {"top_k_verify": k})
-            yield Plan(Part.MTP, method, is_headline=k == HEADLINE_TOP_K and draft == MTP[-1])
-    for k in (HEADLINE_TOP_K, TOP_KS[-1]):
-        yield Plan(Part.MTP, Method(BLIND, "topk", {"top_k_verify": k}))
+            is_headline = k == HEADLINE_TOP_K and draft == MTP[-1]
+            yield Plan(Part.MTP, method, is_headline, is_heard_whole=k == CARELESS_TOP_K)
+    for draft in BLIND_MTP:
+        for k in BLIND_TOP_KS:
+            method = Method(draft, "topk", {"top_k_verify": k})
+            yield Plan(Part.MTP, method, is_heard_whole=k == CARELESS_TOP_K)
     yield Plan(Part.ABLATION, Method(DRAFT_LM, ACCEPT_ALL))
-    for draft in MTP:
+    for draft in (*MTP, *BLIND_MTP):
         careless = {"top_k_verify": CARELESS_TOP_K, "eos_top_k": CARELESS_TOP_K}
         yield Plan(Part.ABLATION, Method(draft, ACCEPT_ALL))
-        yield Plan(Part.ABLATION, Method(draft, "topk", careless))
+        # Few sentences differ from those with the check: all of them are needed to show anything.
+        yield Plan(Part.ABLATION, Method(draft, "topk", careless), is_heard_whole=True)
 
 
 def _draft_model() -> Iterator[Plan]:

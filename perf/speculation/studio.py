@@ -93,7 +93,7 @@ class Studio:
     def _drafter(self, method: Method, pool: DraftPool) -> Drafter:
         if method.is_plain:
             return NullDrafter()
-        options = DraftOptions(method.draft_length, _nodes(method), method.tells_probs)
+        options = DraftOptions(method.draft_length, _nodes(method), method.tells_probs, method.trials)
         return load_drafter(self.found.draft(method), self.found.talker(method.talker), pool, options)
 
     def _verifier(self, method: Method, eos: int) -> Verifier:

@@ -8,20 +8,39 @@ from typing import Any
 from talkahead.speculation.contracts import Preserves
 
 from instruments import report
+from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
+from perf.speculation import served
 from perf.speculation.bench import Row
-from perf.speculation.methods import NO_DRAFT, Talker
-from perf.speculation.plan import NODES_TOLERANCE, Part
+from perf.speculation.methods import NO_DRAFT, Method, Talker
+from perf.speculation.plan import HEADS, MORE_HEADS, NODES_TOLERANCE, Absent, Part
+from perf.speculation.power import Ablation, detectable, fewest_of_one_kind, share_noticed
 from perf.speculation.seeds import TABLES, SeedRow, SeedTable, nearest
 
 _NONE = "-"
-_FLOORS: tuple[tuple[Talker, str, float, float], ...] = (
-    (Talker.SHIPPED, f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
-    (Talker.TUNED, f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
-    (Talker.SHIPPED, "draft_lm + groups", 1.4, 1.7),
-    (Talker.SHIPPED, "mtp + topk", 1.5, 2.0),
-    (Talker.SHIPPED, "best that keeps tokens or distribution", 1.5, 2.2),
+_FLOORS: tuple[tuple[str, float | None, float | None], ...] = (
+    (f"heads + tolerance {NODES_TOLERANCE}", 2.0, 3.2),
+    ("draft_lm + groups", 1.4, 1.7),
+    ("mtp + topk", 1.5, 2.0),
+    ("best that keeps tokens or distribution", None, None),
 )
-"""Floor and goal of DESIGN, section 5, in the same words as `_fits`."""
+"""Floor and goal of DESIGN, section 5, in the same words as `_fits`; those of the last are of the server."""
+
+
+_COLUMNS = (
+    *(
+        "streams",
+        "drafter",
+        "verifier",
+        "options",
+        "preserves",
+        "speed-up, offline",
+        "A",
+        "rho (target + draft)",
+        "A / rho",
+    ),
+    *("word errors, %", "less plain, points", "detectable, points", "MCD, dB (plain)"),
+    *("wrong endings, % (plain)", "sentences", "remarks"),
+)
 
 
 def everything(rows: Sequence[Row]) -> str:
@@ -29,18 +48,38 @@ def everything(rows: Sequence[Row]) -> str:
     return report.table([cells(row) for row in rows])
 
 
-def of_page(rows: Sequence[Row], settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each table of the page by its mark; one that has no rows says so."""
+def of_page(
+    rows: Sequence[Row],
+    settings: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    latency: Mapping[str, Any] | None = None,
+    outdated: Sequence[str] = (),
+) -> Iterator[tuple[str, str]]:
+    """Each table of the page by its mark; one that has no rows says so.
+
+    Args:
+        environment: that the rows were measured in.
+        latency: the report of the server's, if there is one.
+        outdated: drafts whose files have changed since.
+    """
+    absent = [Absent(**one) for one in settings["absent"]]
+    yield "machine", "\n\n".join((report.markdown([_machine(environment)]), _changed(outdated)))
     yield "talker", report.markdown([_talker(settings)])
     yield "floors", _markdown([_floor(rows, *one) for one in _FLOORS])
+    yield "elsewhere", _markdown([_elsewhere(rows, what) for what, _, _ in _FLOORS])
+    yield "served", _served(latency)
+    yield "recipes", report.markdown(list(_recipes()))
     headlines = [row for row in rows if row.streams > 1 and row.part != Part.NODES]
     titles = {row.title for row in headlines}
     yield "headlines", _markdown([cells(row) for row in rows if row.title in titles])
     for part in Part:
+        own = [row for row in rows if row.part == part]
         if part is Part.NODES:
-            yield part, _markdown([_tree(row) for row in rows if row.part == part])
-        elif part not in (Part.PLAIN,):
-            yield part, _markdown([cells(row) for row in rows if row.part == part and row.streams == 1])
+            yield part, "\n\n".join((_same_trees(settings["same_trees"]), _markdown([*map(_tree, own)])))
+        elif part is not Part.PLAIN:
+            waiting = [_waiting(one) for one in absent if one.part == part]
+            yield part, _markdown([*(cells(row) for row in own if row.streams == 1), *waiting])
+    yield "checks", _markdown(list(_checks(rows)))
     for table in TABLES:
         yield table.name, f"{table.source}; {table.remark}.\n\n{_markdown(list(_beside(rows, table)))}"
 
@@ -58,12 +97,13 @@ def cells(row: Row) -> dict[str, str]:
         "verifier": row.verifier,
         "options": _options(row),
         "preserves": row.preserves,
-        "speed-up": _speedup(row),
+        "speed-up, offline": _speedup(row),
         "A": _number(row.committed_per_step),
         "rho (target + draft)": _rho(row),
         "A / rho": _number(row.expected),
         "word errors, %": f"{heard.word_errors:.2f}" if heard else _NONE,
         "less plain, points": _difference(row),
+        "detectable, points": _detectable(row),
         "MCD, dB (plain)": _beside_plain(heard.mel_cepstral_db, heard.plain_mel_cepstral_db)
         if heard
         else _NONE,
@@ -103,12 +143,19 @@ def _difference(row: Row) -> str:
     return f"{heard.difference:+.2f} ({heard.low:+.2f} to {heard.high:+.2f})" if heard else _NONE
 
 
+def _detectable(row: Row) -> str:
+    heard = row.quality
+    return f"{detectable(heard.low, heard.high):.2f}" if heard and heard.low < heard.high else _NONE
+
+
 def _beside_plain(own: float, plain: float) -> str:
     return f"{own:.2f} ({plain:.2f})"
 
 
 def _remarks(row: Row) -> str:
     remarks = [row.note] if row.note else []
+    if not _is_shipped(row):
+        remarks.append(f"not shipped: `{command(_needs(row))}`")
     heard = row.quality
     if heard and heard.same_tokens == heard.sentences and row.drafter != NO_DRAFT:
         remarks.append("all tokens are plain's, so its audio was not heard again")
@@ -126,7 +173,7 @@ def _tree(row: Row) -> dict[str, str]:
         "draft": row.draft,
         "nodes": f"{row.options['nodes']:g}",
         "streams": str(row.streams),
-        "speed-up": _speedup(row),
+        "speed-up, offline": _speedup(row),
         "A": _number(row.committed_per_step),
         "rho (target + draft)": _rho(row),
     }
@@ -145,24 +192,133 @@ def _talker(settings: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
+    names = {"cpu": "CPU", "cpu_path": "code path", "cores": "cores", "date": "date", "commit": "commit"}
+    return {title: str(environment.get(name, "not noted")) for name, title in names.items()}
+
+
+def _recipes() -> Iterator[dict[str, str]]:
+    """How everything is trained, and by which command."""
+    told = {name: recipe.told for name, recipe in RECIPES.items()}
+    base = f"the shipped talker and its heads learn on together for {TALKERS[TUNED]:,} steps"
+    few = f"the shipped talker's first {SMALLER_LAYERS} layers learn on for {TALKERS[SMALLER]:,} steps"
+    for name, how in {**told, TUNED: base, SMALLER: few}.items():
+        yield {
+            "name": named(name),
+            "shipped": "yes" if name in SHIPPED else "no",
+            "how it learns": how,
+            "command": f"`{command(name)}`",
+        }
+
+
+def _changed(outdated: Sequence[str]) -> str:
+    if not outdated:
+        return "The files are those that lie here now."
+    return f"Weights or trees have changed since, and rows are to be measured again: {', '.join(outdated)}."
+
+
 def _drafter(row: Row) -> str:
-    """And whose speech it drafts, if not the shipped talker's."""
-    return row.draft if row.talker == Talker.SHIPPED else f"{row.draft} ({row.talker})"
+    """And whose speech it drafts, if not the shipped talker's; and whose design it is, if not ours."""
+    return named(row.draft) if row.talker == Talker.SHIPPED else f"{row.draft} ({row.talker})"
 
 
-def _floor(rows: Sequence[Row], talker: Talker, what: str, floor: float, goal: float) -> dict[str, str]:
-    base = "" if talker is Talker.SHIPPED else f" on the {talker} base"
-    found = {"what": f"{what}{base}", "floor": f"{floor:.1f}", "goal": f"{goal:.1f}"}
-    known = [row for row in rows if row.talker == talker and row.speedup and _fits(row, what)]
-    for streams in sorted({row.streams for row in rows}):
-        fitting = [row for row in known if row.streams == streams]
+def named(draft: str) -> str:
+    """With the paper whose own design it is, down to the loss."""
+    recipe = RECIPES.get(draft)
+    return f"{draft} ({recipe.paper})" if recipe and recipe.paper else draft
+
+
+def _method(row: Row) -> Method:
+    return Method(row.draft, row.verifier, row.options, Talker(row.talker))
+
+
+def _needs(row: Row) -> str:
+    return _method(row).needs
+
+
+def _is_shipped(row: Row) -> bool:
+    return _method(row).is_shipped
+
+
+def _waiting(one: Absent) -> dict[str, str]:
+    """A line for rows that nobody can measure yet."""
+    line = dict.fromkeys(_COLUMNS, _NONE)
+    told = f"not trained here: `{command(one.name)}`"
+    return {**line, "drafter": named(one.name), "remarks": told}
+
+
+def _same_trees(sizes: Sequence[int]) -> str:
+    if not sizes:
+        return f"`{MORE_HEADS}` has no tree here that is one of `{HEADS}`."
+    listed = ", ".join(map(str, sizes))
+    return (
+        f"With {listed} nodes `{MORE_HEADS}` has the very trees of `{HEADS}`, whose heads are its first: the "
+        "same drafts, so these rows are left out."
+    )
+
+
+def _floor(rows: Sequence[Row], what: str, floor: float | None, goal: float | None) -> dict[str, str]:
+    """The fastest that is shipped."""
+    limits = {
+        name: _NONE if one is None else f"{one:.1f}" for name, one in (("floor", floor), ("goal", goal))
+    }
+    shipped = [row for row in rows if _is_shipped(row)]
+    return {"what": what, **limits, **_fastest(rows, shipped, what)}
+
+
+def _elsewhere(rows: Sequence[Row], what: str) -> dict[str, str]:
+    """The fastest that is not."""
+    return {"what": what, **_fastest(rows, [row for row in rows if not _is_shipped(row)], what)}
+
+
+def _fastest(every: Sequence[Row], rows: Sequence[Row], what: str) -> dict[str, str]:
+    found = {}
+    for streams in sorted({row.streams for row in every}):
+        fitting = [row for row in rows if row.streams == streams and row.speedup and _fits(row, what)]
         best = max(fitting, key=lambda row: row.speedup or 0.0, default=None)
-        found[f"{streams} streams"] = f"{best.speedup:.2f} ({best.title})" if best else _NONE
+        found[_streams(streams)] = f"{best.speedup:.2f} ({best.title})" if best else _NONE
     return found
 
 
+def _streams(count: int) -> str:
+    return f"{count} stream{'s' if count > 1 else ''}, offline"
+
+
+def _served(latency: Mapping[str, Any] | None) -> str:
+    lines = served.lines(latency)
+    if latency is None or not lines:
+        return f"Not measured yet: `{served.COMMAND}`, with the default pair beside no draft in one run."
+    return "\n\n".join(report.markdown(one) for one in ([_machine(latency["environment"])], lines))
+
+
+def _checks(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
+    """Rows without the check of the end of speech, each beside the same with it."""
+    for row in rows:
+        checked = {name: value for name, value in row.options.items() if name != "eos_top_k"}
+        twins = [
+            one
+            for one in rows
+            if (one.draft, one.verifier, one.options) == (row.draft, row.verifier, checked)
+        ]
+        if "eos_top_k" not in row.options or not twins or not (row.quality and twins[0].quality):
+            continue
+        count = min(len(row.quality.spoken), len(twins[0].quality.spoken))
+        found = Ablation.of(row.quality.spoken[:count], twins[0].quality.spoken[:count])
+        yield {
+            "drafter": named(row.draft),
+            "options": _options(row),
+            "sentences": str(found.sentences),
+            "tokens differ in": str(found.differ),
+            "wrong endings, more (fewer)": f"{found.worse} ({found.better})",
+            "word errors, points more": f"{found.difference:+.2f} ({found.low:+.2f} to {found.high:+.2f})",
+            "needed to show anything": f"{fewest_of_one_kind()} sentences",
+            "detectable, % of sentences spoilt": f"{100 * share_noticed(found.sentences):.1f}",
+            "shows": found.verdict,
+        }
+
+
 def _fits(row: Row, what: str) -> bool:
-    if row.part in (Part.NODES, Part.LENGTH, Part.MEL) or row.drafter == NO_DRAFT:
+    if row.part in (Part.NODES, Part.DEEPER, Part.LENGTH, Part.MEL) or row.drafter == NO_DRAFT:
         return False
     if what.startswith("best"):
         return row.preserves in (Preserves.TOKENS, Preserves.DISTRIBUTION)
@@ -179,7 +335,7 @@ def _beside(rows: Sequence[Row], table: SeedTable) -> Iterator[dict[str, str]]:
             "there": seed.setting,
             "here": f"{ours.title} ({_options(ours)})" if ours else "not measured",
             "speed-up there": _number(seed.speedup),
-            "speed-up here": _number(ours.speedup if ours else None),
+            "speed-up here, offline": _number(ours.speedup if ours else None),
             "A there": _number(seed.committed),
             "A here": _number(ours.committed_per_step if ours else None),
             "word errors there, %": _there(seed),

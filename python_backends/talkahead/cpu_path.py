@@ -32,11 +32,6 @@ class CpuPath(StrEnum):
         wider = (path for path in _WITHOUT if list(CpuPath).index(path) > list(CpuPath).index(self))
         return tuple(flag for path in wider for flag in _WITHOUT[path])
 
-    @property
-    def torch_environment(self) -> Mapping[str, str]:
-        """Variables that keep torch, and what multiplies for it, to the path."""
-        return _TORCH.get(self, {})
-
 
 _NEEDED = {
     CpuPath.AVX2: {"avx2", "fma"},
@@ -79,6 +74,11 @@ def paths_of(features: frozenset[str]) -> tuple[CpuPath, ...]:
 def cpu_paths() -> tuple[CpuPath, ...]:
     """The paths of this CPU, the widest last."""
     return paths_of(cpu_features())
+
+
+def torch_environment() -> Mapping[str, str]:
+    """Variables that keep torch, and what multiplies for it, to the path that was asked for."""
+    return _TORCH.get(cpu_path(), {}) if cpu_setting() else {}
 
 
 def cpu_path() -> CpuPath:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import Served, served
 from talkahead_client import Client
 
 _FOLDER = Path(__file__).parent
+# `perf` is run from the checkout, not installed.
+sys.path.insert(0, str(_FOLDER.parent.parent))
+
+from served import Served, served  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,6 +17,8 @@ from typing import IO, Self
 
 from talkahead.serving.process_watch import model_processes
 
+from perf.memory import resident_bytes
+
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = ROOT / "model_repository"
 START_LIMIT_S = 120.0
@@ -124,8 +126,7 @@ class Served:
 
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory of the server and its models."""
-        pids = {"tritonserver": self.server_pid, **self.model_pids()}
-        return {name: _resident_bytes(pid) for name, pid in pids.items()}
+        return resident_bytes(self._process.pid)
 
     # Its end
 
@@ -176,10 +177,3 @@ def _parent(stat: Path) -> int | None:
         return int(stat.read_text().rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _resident_bytes(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return 1024 * int(line.split()[1])
-    raise ValueError(f"process {pid} has no memory")

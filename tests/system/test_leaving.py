@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,14 +15,15 @@ from talkahead_client import Cancelled, Client, InvalidRequest, ServerFailure
 from texts import SENTENCES, prose
 from waiting import eventually
 
+from perf import vanishing
+from perf.vanishing import Growth, Leaving
+
 LONG = " ".join(SENTENCES)
 GAUGES = ("talkahead_active_streams", "talkahead_queued_streams", "talkahead_open_streams")
 LOADS = ("active", "queued", "open_streams", "windows_in_flight")
 WINDOWS_OF_A_STREAM = EngineConfig.max_windows_per_stream
 EXIT_TIMEOUT_S = 20
 RUDE_STREAMS, RUDE_ROUNDS = 15, 2
-HOLDERS = ("tritonserver", "talker")
-"""Processes that keep something of a stream while it runs; the others' memory comes and goes with batches."""
 LEAK_BYTES = 500_000
 
 
@@ -175,44 +174,17 @@ def test_after_polite_ends_the_server_stops_at_once(polite_server: Served, polit
 def test_rude_clients_leak_a_little_and_the_server_goes_on() -> None:
     """On Triton 24.10 a request whose client vanished is never released; the figure is printed."""
     with served("--exit-timeout", "1") as server, Client(server.grpc) as client:
-        for _ in range(RUDE_ROUNDS):
-            _leave_rudely(server, client)
-        before = server.resident_bytes()
-        for _ in range(RUDE_ROUNDS):
-            _leave_rudely(server, client)
-        after = server.resident_bytes()
-        count = RUDE_ROUNDS * RUDE_STREAMS
-        each = {name: round((after[name] - before[name]) / count) for name in HOLDERS}
-        print(f"bytes left by a rude client, of {count}: {sum(each.values()):,} {each}")
-        assert sum(each.values()) < LEAK_BYTES
+        rude = (Leaving.VANISHED,)
+        rounds = vanishing.measure(server.grpc, server.resident_bytes, RUDE_STREAMS, RUDE_ROUNDS, rude)
+        growth = Growth.of(Leaving.VANISHED, rounds)
+        print(f"bytes left by a rude client, of {growth.clients}: {growth.bytes_per_client:,.0f}")
+        assert growth.clients == RUDE_ROUNDS * RUDE_STREAMS
+        assert growth.bytes_per_client < LEAK_BYTES
         speak(client, SENTENCES[0], max_seconds=1.0)
         client.close()
         server.ask_to_stop()
         assert server.exit_status() == 0
         assert "Triton still counted requests in flight at its exit timeout" in server.log
-
-
-def _leave_rudely(server: Served, client: Client) -> None:
-    """A process that listens to many streams, over as many connections, is killed."""
-    command = [sys.executable, "-c", _LISTENING, server.grpc, LONG, str(RUDE_STREAMS)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listening:
-        assert listening.stdout is not None
-        assert listening.stdout.readline() == "all speak\n"
-        listening.kill()
-    wait_until_idle(server, client)
-
-
-_LISTENING = """
-import sys
-from talkahead_client import Client
-
-address, text, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-streams = [Client(address).speak(text) for _ in range(count)]
-for stream in streams:
-    next(stream)
-print("all speak", flush=True)
-list(streams[0])
-"""
 
 
 def test_slots_of_clients_that_vanish_are_freed(server: Served, client: Client) -> None:

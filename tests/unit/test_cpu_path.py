@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from talkahead.config import CPU_VARIABLE, cpu_setting
-from talkahead.cpu_path import CpuPath, cpu_path, cpu_paths, paths_of
+from talkahead.cpu_path import CpuPath, cpu_path, cpu_paths, paths_of, torch_environment
 from talkahead.errors import BadRequest
 
 AVX2 = frozenset({"avx2", "fma"})
@@ -79,3 +79,16 @@ def test_results_are_exact_on_the_narrower_paths_too(path: CpuPath) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_torch_is_kept_to_a_path_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the models' processes, which the launcher starts with these variables."""
+    monkeypatch.delenv(CPU_VARIABLE, raising=False)
+    assert torch_environment() == {}
+    if CpuPath.AVX2 not in cpu_paths():
+        return
+    monkeypatch.setenv(CPU_VARIABLE, CpuPath.AVX2)
+    program = "import torch; print(torch.backends.cpu.get_cpu_capability())"
+    environment = {**os.environ, **torch_environment()}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "AVX2"

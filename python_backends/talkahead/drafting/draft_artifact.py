@@ -89,7 +89,7 @@ def read_config(folder: Path, talker: Path, name: str = CONFIG) -> dict[str, Any
 def _remedy(folder: Path, name: str) -> str:
     if name != CONFIG:
         return "python -m build_engines calibrate"
-    return f"python -m training.train_drafts --kind {folder.name}"
+    return f"python -m training --recipe {folder.name}"
 
 
 def _shape(network: DraftHeads | MtpModules | Llama) -> dict[str, Any]:

@@ -46,12 +46,14 @@ class DraftOptions:
     Args:
         length: tokens of a chain (`draft_lm`: 3 by default; `mtp`: one of each module).
         nodes: of a tree, root included (`heads`).
+        trials: draws that the verifier looks at, which trees were counted for.
         tells_probs: whether verifiers need the distributions of drafted tokens.
     """
 
     length: int | None = None
     nodes: int = 32
     tells_probs: bool = True
+    trials: int = 1
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
     network = Draft.load(folder, talker).network
     if isinstance(network, DraftHeads):
         trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS))
-        return heads_drafter(network, trees.within(options.nodes), pool)
+        return heads_drafter(network, trees.within(options.nodes, options.trials), pool)
     if isinstance(network, Llama):
         return draft_lm_drafter(network, pool, options)
     return mtp_drafter(network, load_llama(talker)[1], pool, options)
@@ -116,9 +118,10 @@ def load_sized_drafter(folder: Path, talker: Path, pool: DraftPool) -> Drafter:
     """As `load_drafter`, but one that drafts as much as each step wants: a context's `wish`."""
     network = Draft.load(folder, talker).network
     if isinstance(network, DraftHeads):
-        trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS)).trees
+        trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS))
         heads, native = _placed(network, pool)
-        return SizedHeadsDrafter(heads, [one.tree for one in trees], native)
+        tolerant = {trials: [one.tree for one in own] for trials, own in trees.tolerant.items()}
+        return SizedHeadsDrafter(heads, [one.tree for one in trees.trees], native, tolerant)
     if isinstance(network, Llama):
         return draft_lm_drafter(network, pool, DraftOptions(LONGEST_CHAIN))
     return mtp_drafter(network, load_llama(talker)[1], pool, DraftOptions())

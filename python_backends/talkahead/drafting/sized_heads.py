@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
@@ -14,15 +14,29 @@ from talkahead.speculation.token_tree import TokenTree
 
 
 class SizedHeadsDrafter(NullDrafter):
-    """Fills the largest of its trees that a step has room for; without any, the root stays alone."""
+    """Fills the largest of its trees that a step has room for; without any, the root stays alone.
+
+    Args:
+        trees: for verifiers that look at one draw.
+        tolerant: for those that look at so many, or more.
+    """
 
     def __init__(
-        self, heads: DraftHeads, trees: Iterable[RankTree], native: NativeHeads | None = None
+        self,
+        heads: DraftHeads,
+        trees: Iterable[RankTree],
+        native: NativeHeads | None = None,
+        tolerant: Mapping[int, Iterable[RankTree]] | None = None,
     ) -> None:
-        drafters = ((len(tree.shape), HeadsDrafter(heads, tree, native)) for tree in trees)
-        self._by_size = sorted(drafters, key=lambda one: one[0])
+        self._by_trials = {
+            trials: sorted(
+                ((len(tree.shape), HeadsDrafter(heads, tree, native)) for tree in own), key=lambda one: one[0]
+            )
+            for trials, own in {0: trees, **(tolerant or {})}.items()
+        }
 
     def propose(self, context: Context) -> TokenTree:
-        most = context.wish.nodes
-        fitting = [drafter for size, drafter in self._by_size if most is None or size <= most]
+        wish = context.wish
+        trees = self._by_trials[max(trials for trials in self._by_trials if trials <= wish.trials)]
+        fitting = [drafter for size, drafter in trees if wish.nodes is None or size <= wish.nodes]
         return fitting[-1].propose(context) if fitting else super().propose(context)

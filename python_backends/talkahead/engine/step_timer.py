@@ -20,11 +20,9 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.pairs import DRAFTER_OPTIONS
 
-ROWS = (1, 2, 4, 8, 16)
+ROWS = (1, 2, 4, 16)
 _PROMPT = 120
 """Positions behind which steps are timed: a short prompt and a second or two of speech."""
-_ROUNDS = 3
-"""By turns over the sizes of a drafter."""
 _STEPS, _WARM_UP = 6, 4
 """Of each size in a round, and of plain ones just before them, behind some that nobody counts: caches and
 predictors take a few steps to settle."""
@@ -75,10 +73,10 @@ class StepTimer:
         """Every size by turns, up to the first that is hopeless."""
         plain, prompt = self._methods.of(_PLAIN), min(_PROMPT, self._backbone.max_positions // 4)
         methods = {nodes: self._methods.of(_asking_for(drafter, nodes)) for nodes in sizes}
-        self._admit(methods[sizes[0]], rows, prompt)
-        room = (self._backbone.max_positions - prompt) // (_ROUNDS * len(sizes) * (_LONGEST + 1))
+        room = (self._backbone.max_positions - prompt) // (len(sizes) * (_LONGEST + 1))
         steps, found = max(min(_STEPS, room - _WARM_UP), 1), list[_Visit]()
-        for _ in range(_ROUNDS):
+        for _ in range(_rounds(rows)):
+            self._admit(methods[sizes[0]], rows, prompt)
             for nodes, method in methods.items():
                 plain_s, seconds = self._seconds(plain, rows, steps), self._seconds(method, rows, steps)
                 found.append(_Visit(nodes, plain_s, seconds))
@@ -109,6 +107,11 @@ class StepTimer:
                 for slot in range(rows)
             ]
         )
+
+
+def _rounds(rows: int) -> int:
+    """By turns over the sizes of a drafter: more where steps are short, and drafting pays most."""
+    return 3 + 6 // rows
 
 
 @dataclass(frozen=True)

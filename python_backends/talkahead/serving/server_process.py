@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from talkahead.config import THREADS_PREFIX
+from talkahead.cpu_path import torch_environment
 from talkahead.engine.acknowledgements import rendezvous_folder
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import prepare
@@ -68,7 +69,7 @@ class ServerProcess:
             command = [setpriv, "--pdeathsig", "TERM", "--", *command]
         return subprocess.Popen(
             command,
-            env={**installation.environment, **threads},
+            env={**installation.environment, **torch_environment(), **threads},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -27,19 +27,25 @@ def accept_longest(
     """
     shape = tree.shape
     paths, depths = shape.paths.to(has_passed.device), shape.depth_row.to(has_passed.device)
-    ends = tree.tokens[..., 0] == eos
-    is_open = has_passed & ~_of_parents(tree, ends)
-    is_open[:, 0] = True
+    is_reached = reached(tree, has_passed, eos)
     log_likelihoods = _log_likelihoods(tree, scored, context, draws)
     log_likelihoods[:, 0] = 0.0
     on_path = paths >= 0
-    is_reached = (is_open[:, paths.clamp_min(0)] | ~on_path).all(dim=2)
     likelihoods = torch.where(on_path, log_likelihoods[:, paths.clamp_min(0)], 0.0).sum(dim=2)
     lengths = torch.where(is_reached, depths, -1)
     is_longest = lengths == lengths.max(dim=1, keepdim=True).values
     last = torch.where(is_longest, likelihoods, -torch.inf).argmax(dim=1)
     rows = torch.arange(tree.num_rows, device=last.device)
     return Accepted(paths[last].clamp_min(0), depths[last] + 1, draws.tokens[rows, last, :1])
+
+
+def reached(tree: TokenTree, has_passed: Tensor, eos: int) -> Tensor:
+    """Which nodes have passed with all above them, bool [B, N]; nothing behind the end of speech."""
+    paths = tree.shape.paths.to(has_passed.device)
+    ends = tree.tokens[..., 0] == eos
+    is_open = has_passed & ~_of_parents(tree, ends)
+    is_open[:, 0] = True
+    return (is_open[:, paths.clamp_min(0)] | (paths < 0)).all(dim=2)
 
 
 def _of_parents(tree: TokenTree, values: Tensor) -> Tensor:

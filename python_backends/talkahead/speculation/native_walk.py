@@ -124,7 +124,11 @@ def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Contex
         return None
     count, nodes, width = scored.hidden.shape
     tokens, hidden = tree.tokens.contiguous(), scored.hidden.contiguous()
-    path, counts, roots = accepted.path.contiguous(), accepted.counts.contiguous(), accepted.next_roots
+    path, counts, roots = (
+        accepted.path.contiguous(),
+        accepted.counts.contiguous(),
+        accepted.next_roots.contiguous(),
+    )
     most = path.shape[1]
     added = context.keep(("added", most), lambda: torch.empty(count, most, dtype=torch.int64))
     outcome = _Outcome(most, counts.data_ptr(), path.data_ptr(), roots.data_ptr())

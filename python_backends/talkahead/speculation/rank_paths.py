@@ -54,6 +54,54 @@ class RankPaths:
 
 
 @dataclass(frozen=True, eq=False)
+class AcceptedPaths:
+    """Which nodes of one wide tree a verifier accepted, with all above them: several siblings, perhaps.
+
+    Args:
+        tree: the nodes that were tried, the root aside.
+        accepted: bool [positions, nodes], in the order of `tree`.
+    """
+
+    tree: RankTree
+    accepted: npt.NDArray[np.bool_]
+
+    @property
+    def total(self) -> int:
+        return len(self.accepted)
+
+    def best_tree(self, nodes: int) -> RankTree:
+        """A tree of at most `nodes` nodes, root included, whose longest accepted path is long on average.
+
+        Node after node that adds the most to it, each behind its parent.
+        """
+        chosen: list[RankPath] = []
+        furthest = np.zeros(self.total, dtype=np.int64)
+        depths = self._depths()
+        while len(chosen) < nodes - 1:
+            fitting = [path for path in depths if path not in chosen and path[:-1] in {(), *chosen}]
+            if not fitting:
+                break
+            # The first of equal ones: the tree lies depth by depth, lower ranks in front.
+            best = max(fitting, key=lambda path: int(np.maximum(furthest, depths[path]).sum()))
+            chosen.append(best)
+            furthest = np.maximum(furthest, depths[best])
+        return RankTree(tuple(sorted(chosen, key=lambda path: (len(path), path))))
+
+    def committed_per_step(self, tree: RankTree) -> float:
+        """Tokens committed by a step of `tree`, root included."""
+        depths = self._depths()
+        furthest = np.max([np.zeros(self.total), *(depths[path] for path in tree.paths)], axis=0)
+        return 1.0 + float(furthest.mean())
+
+    def _depths(self) -> dict[RankPath, npt.NDArray[np.int64]]:
+        """Of each node its depth where it was accepted, else 0, [positions]."""
+        return {
+            path: len(path) * column.astype(np.int64)
+            for path, column in zip(self.tree.paths, self.accepted.T, strict=True)
+        }
+
+
+@dataclass(frozen=True, eq=False)
 class TreeLevel:
     """The M nodes of one depth. Those of the depth above that have children are the growing ones.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.draws import trial_streams
 from talkahead.speculation.longest_path import accept_longest
 from talkahead.speculation.plain_step import accept_root
-from talkahead.speculation.sampling import draw_several
+from talkahead.speculation.sampling import Draws, draw_several
 from talkahead.speculation.token_tree import TokenTree
 
 
@@ -34,9 +36,13 @@ class ToleranceVerifier:
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""
+        draws, has_passed = self.passed(tree, scored, context)
+        return accept_longest(tree, scored, context, draws, has_passed, self._eos)
+
+    def passed(self, tree: TokenTree, scored: Scored, context: Context) -> tuple[Draws, Tensor]:
+        """The draws after each node, and which nodes are among those after their parents, bool [B, N]."""
         positions = context.positions[:, None] + tree.shape.depth_row.to(scored.logits.device) + 1
         streams = trial_streams(context.keys, self.trials)
         draws = draw_several(scored.logits, context.settings, streams, positions)
         behind_parents = draws.tokens[:, tree.shape.parent_row.to(positions.device)]
-        has_passed = (behind_parents == tree.tokens).any(dim=2)
-        return accept_longest(tree, scored, context, draws, has_passed, self._eos)
+        return draws, (behind_parents == tree.tokens).any(dim=2)

@@ -264,23 +264,61 @@ def test_sampled_tokens_do_not_depend_on_the_company(served: NativeDecoder) -> N
     assert together[3::4] == [speak([slot])[0] for slot in range(3, SLOTS, 4)]
 
 
-def test_greedy_tokens_are_those_of_torch_but_for_ties() -> None:
-    """Where the two differ, the best two logits lie nearer than the measured error; each case is listed."""
-    served = make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]))
-    other = make_torch(CONFIGS["as served"], make_state(CONFIGS["as served"]), torch.float32)
-    prompts, rows = make_prompts(served, *range(20, 28)), slice(0, 8)
-    ours, theirs = (prefill(decoder, list(range(8)), prompts) for decoder in (served, other))
-    excused, largest = [], 0.0
-    for frame in range(60):
-        largest = max(largest, float((ours - theirs).abs().max()))
-        for stream in torch.nonzero(ours.argmax(-1) != theirs.argmax(-1)).flatten().tolist():
-            best = theirs[stream].topk(2).values
-            excused.append((stream, frame, float(best[0] - best[1])))
-        roots = theirs.argmax(-1)
-        ours, theirs = (step(decoder, roots, rows) for decoder in (served, other))
-    print("excused (stream, frame, gap):", excused, "largest error:", largest)
-    assert all(gap <= 2 * largest for _, _, gap in excused)
-    assert len(excused) < 5
+class Greedy:
+    """Utterances spoken by the best tokens of double precision, for which `served` is asked as well."""
+
+    def __init__(self, served: NativeDecoder, seed: int, *, slips_at: int | None = None) -> None:
+        """
+        Args:
+            slips_at: the frame at which the first utterance's token reaches `served` as another.
+        """
+        config, generator = CONFIGS["as served"], torch.Generator().manual_seed(seed)
+        exact = make_torch(config, make_state(config), torch.float64)
+        prompts = [torch.randn((20 + row, served.hidden_size), generator=generator) for row in range(8)]
+        slots, rows = list(range(8)), slice(0, 8)
+        ours, theirs = prefill(served, slots, prompts), prefill(exact, slots, prompts)
+        self.error = 0.0
+        """The largest of a logit."""
+        self.mismatches: list[tuple[int, int, float]] = []
+        """Utterance and frame, and by how much double precision prefers its own token to the one served."""
+        for frame in range(60):
+            best = theirs.argmax(-1)
+            self._compare(frame, ours.double(), theirs)
+            heard = best.clone()
+            if frame == slips_at:
+                heard[0] = theirs[0].topk(2).indices[1]
+            ours, theirs = step(served, heard, rows), step(exact, best, rows)
+
+    def _compare(self, frame: int, ours: Tensor, theirs: Tensor) -> None:
+        self.error = max(self.error, float((ours - theirs).abs().max()))
+        gaps = theirs.amax(-1) - theirs.gather(1, ours.argmax(-1, keepdim=True))[:, 0]
+        self.mismatches += [(row, frame, float(gaps[row])) for row in torch.nonzero(gaps).flatten().tolist()]
+
+    def unexcused(self, error: float) -> list[tuple[int, int, float]]:
+        """Mismatches that an error of this size does not explain."""
+        return [one for one in self.mismatches if one[2] >= error]
+
+
+MEASURED, JUDGED = 11, 12
+"""Seeds of the utterances on which an error is measured, and of those that it is held against: others, for
+among the same ones every mismatch lies within twice their own error, whatever its cause."""
+
+
+def test_a_greedy_mismatch_is_excused_by_the_error_measured_on_other_utterances(
+    served: NativeDecoder, precision: torch.dtype
+) -> None:
+    measured, judged = Greedy(served, MEASURED).error, Greedy(served, JUDGED)
+    print("excused (utterance, frame, gap):", judged.mismatches, "measured error:", measured)
+    assert judged.unexcused(measured) == []
+    if precision is not torch.float32:
+        assert judged.mismatches, "nothing was excused, so nothing was shown"
+
+
+def test_a_mismatch_that_has_a_cause_is_not_excused(served: NativeDecoder) -> None:
+    """One token of one utterance is heard as another: its later frames are wrong by more than rounding."""
+    measured = Greedy(served, MEASURED).error
+    slipped = Greedy(served, JUDGED, slips_at=10).unexcused(measured)
+    assert slipped and {row for row, _, _ in slipped} == {0}
 
 
 def test_rows_beyond_a_slot_are_refused(served: NativeDecoder) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
@@ -50,7 +51,18 @@ def test_trees_and_groups_are_written_for_this_talker(
     trees = CalibratedTrees.read(folder, sha256(folder / WEIGHTS))
     assert [one.nodes for one in trees.trees] == [4, 9]
     assert 1.0 < trees.trees[0].committed_per_step < trees.trees[1].committed_per_step
+    tolerant = trees.of_trials(3)
+    assert [one.nodes for one in tolerant] == [4, 9]
+    assert all(
+        more.committed_per_step > one.committed_per_step
+        for one, more in zip(trees.trees, tolerant, strict=True)
+    )
+    assert trees.of_trials(2) == trees.trees and trees.of_trials(5) == tolerant
     Manifest.read(folder).verify(folder)
+
+    counted = Acceptance.read(folder)
+    assert counted is not None and list(counted.committed_per_step) == [4, 9]
+    assert 1.0 < counted.of(4) < counted.of(9) == counted.of(20) and counted.of(3) == 1.0
 
     groups = load_groups(talker / "groups", talker)
     embeddings = Llama.load(talker).model.embed_tokens.weight
@@ -59,4 +71,4 @@ def test_trees_and_groups_are_written_for_this_talker(
     manifest = Manifest.read(talker / "groups")
     manifest.verify(talker / "groups")
     assert manifest.target == target_hash(talker)
-    assert capsys.readouterr().out.count("calibrate: ") == 4
+    assert capsys.readouterr().out.count("calibrate: ") == 7

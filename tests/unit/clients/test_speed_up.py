@@ -78,7 +78,11 @@ def test_both_kinds_take_turns_with_one_seed() -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({}, "none+match, the server's default: plain decoding, 0.50 ms a token; nothing was drafted ahead"),
+        (
+            {},
+            "none+match, the server's default: plain decoding, 0.50 ms a token; "
+            "drafting ahead does not pay there (talkahead doctor)",
+        ),
         ({"drafter": "none"}, "none+match: plain decoding, 0.50 ms a token; nothing was drafted ahead"),
     ],
 )

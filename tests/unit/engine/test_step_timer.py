@@ -14,7 +14,7 @@ from talkahead.speculation.pairs import DraftSizes, Offer
 from talkahead.speculation.registry import TargetTokens
 from talkahead.speculation.token_tree import TokenTree, TreeShape, chain_of
 
-SLOTS, VOCABULARY = 8, 5
+SLOTS, VOCABULARY = 4, 5
 SIZES = DraftSizes((2, 3, 4, 5), 4)
 
 
@@ -112,4 +112,4 @@ def test_a_busy_machine_s_figures_are_not_steady() -> None:
 
 def test_sizes_that_cannot_pay_are_not_tried() -> None:
     costs = measure(Machine(node=2.0), {2: 1.1, 3: 1.2, 4: 1.3})
-    assert max(one.nodes for one in costs.measured if one.rows == 8) == 2
+    assert max(one.nodes for one in costs.measured if one.rows == 4) == 2

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import grpc
 import pytest
 from fake_triton import FakeStream, FakeTriton, chunk
 from talkahead_client import Client
 
-from instruments.server import Server
 from perf import latency
 from perf.load import Load, Mode
 from perf.texts import TEXTS
@@ -48,30 +47,94 @@ def test_playing_streams_wait_until_the_last_has_been_played(triton: FakeTriton)
     assert all(later - earlier >= 0.13 for earlier, later in pairwise(starts))
 
 
-def test_an_error_is_a_sample_too(triton: FakeTriton) -> None:
-    triton.script = lambda stream: stream.fail(grpc.StatusCode.INTERNAL, "because") or iter(())
-    with Client(triton.address) as client:
-        cell = latency.measure(client, Server(triton.address, None), Load(Mode.CLOSED, 1, 0.0, None, {}))
-    assert (cell.spoken, cell.failed, cell.utterances[0].error) == (0, 1, "INTERNAL: because")
-    assert cell.row()["first chunk p50"] == "nan ms"
+def test_whoever_runs_the_same_part_says_the_same(triton: FakeTriton) -> None:
+    def said(part: int) -> list[tuple[str, int]]:
+        triton.streams.clear()
+        with Client(triton.address) as client:
+            Load(Mode.CLOSED, 2, 0.0, None, {}, part).run(client)
+        return sorted((one.text, one.request.parameters["seed"].int64_param) for one in triton.streams)
+
+    assert said(0) == said(0)
+    texts, seeds = zip(*said(0), strict=True)
+    others, other_seeds = zip(*said(1), strict=True)
+    assert set(texts).isdisjoint(others) and len({*seeds, *other_seeds}) == 4
 
 
-def test_the_command_prints_a_table_and_keeps_the_samples(
+def test_the_command_prints_tables_and_keeps_the_samples(
     triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    triton.script = lambda stream: iter((chunk(0, is_last=True, is_final=True, drafts=(8, 5, 900, 1, 0)),))
     out = tmp_path / "results" / "latency.json"
-    arguments = ["--server", triton.address, "--streams", "1", "2", "--seconds", "0.05", "--out", str(out)]
-    assert latency.main([*arguments, "--set", "temperature=0.5"]) == 0
+    arguments = ["--server", triton.address, "--streams", "1", "2", "--out", str(out)]
+    arguments += ["--seconds", "0.1", "--slices", "2", "--set", "temperature=0.5"]
+    assert latency.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and "first chunk p50" in lines[0] and lines[-1].endswith(str(out))
+    assert "first chunk p50" in lines[0] and lines[-1].endswith(str(out))
+    assert " cores, the talker's speed with `heads+match` over" in lines[-2]
+    assert "that with temperature=0.5 drafter=none: closed streams, 1:" in lines[-2]
     kept = json.loads(out.read_text())
-    assert [(cell["mode"], cell["streams"]) for cell in kept["results"]] == [
-        ("closed", 1), ("closed", 2), ("playing", 1), ("playing", 2)
-    ]  # fmt: skip
-    first = kept["results"][0]["utterances"][0]
-    assert len(first["arrivals_ms"]) == 3 and first["figures"]["chunks"] == 3
-    assert kept["settings"]["parameters"] == {"temperature": 0.5}
+    assert [(cell["configuration"], cell["mode"], cell["streams"]) for cell in kept["results"]] == [
+        (configuration, mode, streams)
+        for mode in ("closed", "playing")
+        for streams in (1, 2)
+        for configuration in ("temperature=0.5", "temperature=0.5 drafter=none")
+    ]
+    first, second = kept["results"][:2]
+    assert first["gain"]["over"] == second["configuration"] and second["gain"] is None
+    assert first["pairs"] == {"heads+match": first["spoken"]}
+    utterance = first["parts"][0]["utterances"][0]
+    assert len(utterance["arrivals_ms"]) == 1 and utterance["figures"]["chunks"] == 1
+    assert utterance["stats"]["decode_us"] == 900
     assert {"cpu", "cores", "commit", "command", "versions", "weights"} <= set(kept["environment"])
+
+
+def test_of_a_server_elsewhere_the_weights_are_those_of_the_repository_that_is_named(
+    triton: FakeTriton, tmp_path: Path
+) -> None:
+    triton.script = lambda stream: iter((chunk(0, is_last=True, is_final=True, drafts=(8, 5, 900, 1, 0)),))
+    talker = tmp_path / "models" / "talker" / "1"
+    for folder in (talker, talker / "drafts" / "heads", talker / "drafts" / "mtp", talker / "groups"):
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(str(folder.name).encode())
+    out = tmp_path / "latency.json"
+    arguments = [
+        "--server",
+        triton.address,
+        "--streams",
+        "1",
+        "--modes",
+        "closed",
+        "--seconds",
+        "0",
+        "--alone",
+    ]
+
+    def weights(*more: str) -> dict[str, str]:
+        assert latency.main([*arguments, "--out", str(out), *more]) == 0
+        hashes: dict[str, str] = json.loads(out.read_text())["environment"]["weights"]
+        return hashes
+
+    assert weights() == {}
+    found = weights("--repository", str(tmp_path / "models"))
+    assert set(found) == {"talker/1/model.safetensors", "talker/1/drafts/heads/model.safetensors"}
+    assert found["talker/1/model.safetensors"] == hashlib.sha256(b"1").hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--set", "drafter=none"], "beside itself"),
+        (["--slices", "1"], "2 or more"),
+        (["--alone", "--beside", "drafter=mtp"], "not allowed with"),
+        (["--set", "drifter=none"], "'drifter' is no parameter"),
+    ],
+)
+def test_comparisons_that_make_no_sense_are_refused(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        latency.main(["--server", "127.0.0.1:1", *arguments])
+    assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.needs("matplotlib")
@@ -79,9 +142,8 @@ def test_a_report_becomes_a_picture(triton: FakeTriton, tmp_path: Path) -> None:
     from perf import plot
 
     out = tmp_path / "latency.json"
-    assert (
-        latency.main(["--server", triton.address, "--streams", "1", "--seconds", "0", "--out", str(out)]) == 0
-    )
+    arguments = ["--server", triton.address, "--streams", "1", "--seconds", "0", "--slices", "2"]
+    assert latency.main([*arguments, "--out", str(out)]) == 0
     assert plot.main([str(out)]) == 0
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 

@@ -8,7 +8,8 @@ MS = 1_000_000
 
 
 def test_reads_first_and_last_audio_from_the_profile() -> None:
-    audio, last, empty = {"IS_LAST": False}, {"IS_LAST": True}, {"IS_LAST": False}
+    audio, empty = {"IS_LAST": False}, {"IS_LAST": False, "STATS": 14059}
+    last = {"IS_LAST": True, "STATS": [1, 2, 30, 20, 40, 10, 1, 1, 9, 5000, 3, 1]}
     requests = [
         {
             "timestamp": 1000 * MS,
@@ -20,6 +21,7 @@ def test_reads_first_and_last_audio_from_the_profile() -> None:
     profile = Profile.of({"experiment": {"mode": "concurrency", "value": 2}, "requests": requests})
     assert profile.first_samples_ms == (40.0, 60.0) and profile.last_samples_ms == (100.0, 60.0)
     assert (profile.concurrency, profile.requests, profile.first_ms.p50) == (2, 2, 50.0)
+    assert profile.pairs == {"draft_lm+ratio": 2}
     assert profile.requests_per_s == pytest.approx(2 / 0.16)
 
 

@@ -7,17 +7,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Preserves
 
+from instruments.recipes import RECIPES, TALKERS
 from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
-from perf.speculation.plan import MTP, TOP_KS, Part, chosen, missing, near, plans
+from perf.speculation.plan import MTP, TOP_KS, Absent, Part, absent, chosen, near, plans, same_trees
 
 
 def _put(path: Path, value: Any) -> None:  # noqa: ANN401
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))
+
+
+FLAT, DEEP, DEEPER = [[0], [1]], [[0], [0, 0], [0, 0, 0]], [[0], [0, 0], [0, 0, 0], [0, 0, 0, 0]]
+
+
+def _put_trees(talker: Path, draft: str, *trees: list[list[int]]) -> None:
+    """Of 8 nodes, 32 and so on, as far as their names go; for a tolerance as for one draw."""
+    folder = talker / "drafts" / draft
+    _put(folder / "config.json", {})
+    (folder / "model.safetensors").write_bytes(draft.encode())
+    listed = [
+        {"nodes": 8 * 4**place, "committed_per_step": 2.0, "paths": paths}
+        for place, paths in enumerate(trees)
+    ]
+    weights = sha256(folder / "model.safetensors")
+    _put(folder / "trees.json", {"draft": weights, "positions": 1, "trees": listed})
 
 
 @pytest.fixture
@@ -26,7 +44,7 @@ def found(tmp_path: Path) -> Installation:
     talker = tmp_path / "talker" / "1"
     for draft in ("heads", *MTP, "draft_lm"):
         _put(talker / "drafts" / draft / "config.json", {})
-    _put(talker / "drafts" / "heads" / "trees.json", {"trees": [{"nodes": 8}, {"nodes": 32}]})
+    _put_trees(talker, "heads", FLAT, DEEP)
     sizes = [{"similarity": 0.8, "mean_size": 9.0}, {"similarity": 0.9, "mean_size": 2.0}]
     _put(talker / "groups" / "groups.json", {"groups": sizes})
     _put(tmp_path / "mel" / "groups.json", {"groups": [{"similarity": 0.5, "mean_size": 4.0}]})
@@ -39,8 +57,29 @@ def test_rows_are_what_is_installed(found: Installation) -> None:
     assert {method.draft for method in methods} == {"none", "heads", *MTP, "draft_lm"}
     assert [one.nodes for one in methods if one.nodes] == [8, 32]
     assert {one.options["similarity"] for one in methods if one.likeness is Likeness.MEL} == {0.5}
-    lost = missing(found)
-    assert "heads-6 + match" in lost and "tuned plain" in lost and "heads + match" not in lost
+    lost = absent(found)
+    assert Absent("deeper", "heads-6") in lost and Absent("tuned", "tuned") in lost
+    assert not {one.name for one in lost} & {"", "heads", *MTP, "draft_lm"}
+
+
+def test_what_is_absent_can_be_trained_by_its_recipe(tmp_path: Path) -> None:
+    """Of a talker alone, every row but plain decoding waits for something that has a command."""
+    lost = absent(Installation(tmp_path, tmp_path))
+    names = {one.name for one in lost}
+    assert names <= {*RECIPES, *TALKERS} and {"heads", "mtp-blind", "draft_lm-2", "smaller"} <= names
+    assert names | {"heads-6"} == {*RECIPES, *TALKERS}  # and there is no recipe that no row asks for
+
+
+def test_six_heads_are_compared_with_four_where_their_trees_differ(found: Installation) -> None:
+    assert same_trees(found) == [] and Absent("deeper", "heads-6") in absent(found)
+    _put_trees(found.talker(Talker.SHIPPED), "heads-6", FLAT, DEEPER)
+    assert same_trees(found) == [8] and Absent("deeper", "heads-6") not in absent(found)
+    rows = [(plan.part, plan.method.draft, plan.method.nodes) for plan in plans(found)]
+    assert [row for row in rows if row[1] == "heads-6"] == [
+        (Part.NODES, "heads-6", 32),
+        (Part.DEEPER, "heads-6", 32),
+    ]
+    assert (Part.DEEPER, "heads", 32) in rows and (Part.DEEPER, "heads", 8) not in rows
 
 
 def test_a_part_or_the_beginning_of_a_title_chooses_rows_and_plain_is_always_there(

@@ -12,6 +12,7 @@ import pytest
 
 from instruments import report
 from instruments.environment import ROOT, Environment
+from instruments.recipes import RECIPES, TALKERS, command
 from perf.speculation import tables
 from perf.speculation.bench import Row
 from perf.speculation.plan import Part
@@ -25,7 +26,10 @@ SETTINGS = {
     "top_p": 0.95,
     "precision": "float32",
     "teacher_word_errors": 1.3,
+    "absent": [{"part": "mtp", "name": "mtp-blind"}],
+    "same_trees": [2, 8],
 }
+ENVIRONMENT = {"cpu": "A processor", "cores": 2, "date": "today", "commit": "abc"}
 
 
 def _speech(edits: int) -> Speech:
@@ -86,6 +90,10 @@ ROWS = [
 ]  # fmt: skip
 
 
+def page_of(rows: list[Row], **more: Any) -> dict[str, str]:  # noqa: ANN401
+    return dict(tables.of_page(rows, SETTINGS, ENVIRONMENT, **more))
+
+
 def test_rows_survive_json(tmp_path: Path) -> None:
     out = tmp_path / "speculation.json"
     report.save(out, "speculation", Environment.record(), SETTINGS, ROWS)
@@ -97,21 +105,78 @@ def test_rows_survive_json(tmp_path: Path) -> None:
 
 def test_the_page_has_a_place_for_every_table_and_a_table_for_every_place() -> None:
     page = (ROOT / "perf" / "SPECULATION.md").read_text()
-    filled = dict(tables.of_page(ROWS, SETTINGS))
+    filled = page_of(ROWS)
     assert set(filled) == set(re.findall(r"<!-- ([^/].*?) -->", page))
     again = report.fill(page, filled)
     assert report.fill(again, filled) == again
-    empty = dict(tables.of_page([], SETTINGS))
+    empty = page_of([])
     assert empty["bias"] == "Not measured yet." and empty["talker"].startswith("| ")
 
 
+def test_the_page_says_where_it_was_measured_and_what_has_changed_since() -> None:
+    assert "| A processor | not noted | 2 | today | abc |" in page_of(ROWS)["machine"]
+    assert "measured again: heads, mtp." in page_of(ROWS, outdated=["heads", "mtp"])["machine"]
+
+
+def test_rows_that_wait_for_a_training_name_its_command() -> None:
+    (line,) = (line for line in page_of(ROWS)["mtp"].splitlines() if "mtp-blind" in line)
+    assert line.startswith("| - | mtp-blind (Tian et al. 2025) | - |")
+    assert line.endswith("not trained here: `python -m training --recipe mtp-blind` |")
+    assert all(
+        "mtp-blind" not in table for name, table in page_of(ROWS).items() if name not in ("mtp", "recipes")
+    )
+    recipes = page_of([])["recipes"]
+    assert all(f"`{command(name)}`" in recipes for name in (*RECIPES, *TALKERS))
+
+
+def test_a_row_of_what_is_not_shipped_says_so() -> None:
+    row = _row(Part.DEPTH, "draft_lm-2", "match")
+    told = tables.cells(row)["remarks"].split("; ")[0]
+    assert told == "not shipped: `python -m training --recipe draft_lm-2`"
+    tuned = _row(Part.TUNED, "heads", "tolerance", talker="tuned")
+    assert "--recipe tuned`" in tables.cells(tuned)["remarks"]
+    assert "shipped" not in tables.cells(_row(Part.HEADS, "heads", "match"))["remarks"]
+
+
+def test_equal_trees_are_told_with_the_trees() -> None:
+    assert page_of(ROWS)["nodes"].startswith("With 2, 8 nodes `heads-6` has the very trees of `heads`")
+
+
+def test_a_difference_comes_with_what_could_have_been_shown() -> None:
+    row = _row(Part.MTP, "mtp", "topk")
+    assert row.quality is not None
+    wide = replace(row, quality=replace(row.quality, low=-1.0, high=1.0))
+    assert tables.cells(wide)["detectable, points"] == "1.43"  # (1.96 + 0.84) / (2 * 1.96) of 2 points
+    alike = replace(row, quality=replace(row.quality, low=0.0, high=0.0))
+    assert tables.cells(alike)["detectable, points"] == "-"
+
+
+def test_an_ablation_that_changes_too_few_sentences_shows_nothing() -> None:
+    checked = _row(Part.MTP, "mtp", "topk", options={"top_k_verify": 32})
+    without = replace(checked, part=Part.ABLATION, options={"top_k_verify": 32, "eos_top_k": 32})
+    assert without.quality is not None
+    first, *others = without.quality.spoken
+    spoken = (replace(first, digest="b", ending="late"), *others)
+    parted = replace(without, quality=replace(without.quality, spoken=spoken))
+    (line,) = page_of([checked, parted])["checks"].splitlines()[2:]
+    assert "| 3 | 1 | 1 (0) |" in line
+    assert line.endswith("| nothing: 1 of 3 differ, and fewer than 6 cannot show any |")
+    assert page_of([checked])["checks"] == page_of([parted])["checks"] == "Not measured yet."
+
+
 def test_floors_name_the_fastest_row_that_counts() -> None:
-    floors = dict(tables.of_page(ROWS, SETTINGS))["floors"].splitlines()
+    k = {"top_k_verify": 8}
+    modules = {"mtp": 2.0, "mtp-1": 9.0}
+    topk = (_row(Part.MTP, one, "topk", speedup=speed, options=k) for one, speed in modules.items())
+    page = page_of([*ROWS, *topk])
+    floors, elsewhere = page["floors"].splitlines(), page["elsewhere"].splitlines()
     assert (
         "| heads + tolerance 3 | 2.0 | 3.2 | 2.50 (heads + tolerance) | 5.50 (heads + tolerance) |" in floors
     )
     assert tables.cells(_row(Part.TUNED, "heads", "tolerance", talker="tuned"))["drafter"] == "heads (tuned)"
-    assert any("on the tuned base" in line and "7.50 (" in line for line in floors)
+    assert not any("7.50 (" in line for line in floors) and any("| 7.50 (" in line for line in elsewhere)
+    assert any(line.startswith("| mtp + topk | 1.5 | 2.0 | 2.00 (mtp + topk)") for line in floors)
+    assert any(line.startswith("| mtp + topk | 9.00 (mtp-1 + topk)") for line in elsewhere)
     assert any(line.startswith("| best") and "2.20 (mtp + match)" in line for line in floors)
     # Lengths are a sweep of one setting: 9x there is no claim.
     assert any(line.startswith("| draft_lm + groups") and "2.00 (" in line for line in floors)
@@ -124,7 +189,11 @@ def test_papers_lie_beside_the_row_that_is_nearest() -> None:
     found = nearest(ROWS, ours)
     assert found is not None and found.mean_size == 9.0
     (heads,) = (
-        row for table in TABLES if table.name == "000 I" for row in table.rows if row.committed == 3.80
+        row
+        for table in TABLES
+        if table.name == "000 I"
+        for row in table.rows
+        if row.setting == "4 heads, tau 3 (beside ours)"
     )
     found = nearest(ROWS, heads)
     assert found is not None and (found.part, found.streams) == (Part.HEADS, 1)
@@ -149,3 +218,32 @@ def test_rows_become_pictures(tmp_path: Path) -> None:
     ]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in made)
     assert pictures.draw_all([PLAIN], tmp_path / "plain.json") == []
+
+
+def _cell(pair: str, streams: int, rate: float, first: float) -> dict[str, Any]:
+    spread = {"count": 9, "p50": first, "p95": 2 * first}
+    return {
+        "mode": "closed",
+        "streams": streams,
+        "pair": pair,
+        "audio_s_per_s": rate,
+        "first_chunk_ms": spread,
+    }
+
+
+def test_what_is_served_comes_from_the_servers_own_report() -> None:
+    cells = [
+        _cell("none+match", 1, 20.0, 30.0),
+        _cell("heads+match", 1, 25.0, 24.0),
+        _cell("heads+match", 4, 40.0, 50.0),
+    ]
+    latency = {"environment": {**ENVIRONMENT, "cpu_path": "amx"}, "results": cells}
+    served = page_of(ROWS, latency=latency)["served"]
+    assert "| A processor | amx | 2 | today | abc |" in served
+    (line,) = (line for line in served.splitlines() if "heads+match" in line)  # 4 streams lack the other side
+    assert line == "| closed | 1 | heads+match | 25.0 (20.0) | 1.25 | 24.0 (30.0) | 48.0 (60.0) |"
+    unnamed = {"environment": ENVIRONMENT, "results": [{**cells[0], "pair": None}]}
+    for missing in (None, unnamed):
+        assert page_of(ROWS, latency=missing)["served"].startswith(
+            "Not measured yet: `python -m perf.latency`"
+        )

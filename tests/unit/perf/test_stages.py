@@ -43,6 +43,14 @@ def test_only_what_passed_between_two_readings_counts() -> None:
         "prefill": Histogram((0.002, math.inf), (1.0, 1.0), 0.001),
         "queue": Histogram((0.002, math.inf), (0.0, 0.0), 0.0),
     }
-    step, prefill = stages.between(earlier, later)
+    step, prefill = stages.summary([stages.passed(earlier, later)])
     assert (step.name, step.count, prefill.name, prefill.count) == ("step", 4, "prefill", 1)
     assert step.mean_ms == pytest.approx(1.0) and step.p50_ms == pytest.approx(1.0)
+
+
+def test_pieces_of_time_are_summed() -> None:
+    pieces = [{"step": Histogram((0.002, math.inf), (4.0, 4.0), 0.004)}, {}]
+    pieces.append({"step": Histogram((0.002, math.inf), (0.0, 4.0), 0.1)})
+    [step] = stages.summary(pieces)
+    assert (step.count, step.total_s) == (8, pytest.approx(0.104))
+    assert step.p50_ms == pytest.approx(2.0)

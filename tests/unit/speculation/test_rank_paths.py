@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
-from talkahead.speculation.rank_paths import RankPaths, RankTree
+from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths, RankTree
 
 # Two heads; each row: the ranks of the two tokens that follow a root.
 RANKS = np.array([[0, 0], [0, 1], [0, 1], [1, 0], [1, 9], [3, 0], [0, 0], [0, 1]])
@@ -62,3 +63,28 @@ def test_a_tree_survives_its_manifest() -> None:
 def test_paths_that_are_no_tree_are_refused(paths: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="no tree"):
         RankTree.from_lists(paths)
+
+
+def accepted(*rows: str) -> AcceptedPaths:
+    """Of the nodes 0, 1, 00, 10, in this order; "x" where one was accepted."""
+    tree = RankTree(((0,), (1,), (0, 0), (1, 0)))
+    return AcceptedPaths(tree, np.array([[mark == "x" for mark in row] for row in rows]))
+
+
+def test_of_several_accepted_paths_the_longest_counts() -> None:
+    """Two siblings that are accepted together bring no more than one of them."""
+    counted = accepted("xx..", "xx..", "x.x.", "....")
+    assert counted.total == 4
+    assert counted.committed_per_step(RankTree(((0,), (1,)))) == 1 + 3 / 4
+    assert counted.committed_per_step(RankTree(((0,), (0, 0)))) == 1 + 4 / 4
+    assert counted.committed_per_step(RankTree(())) == 1
+
+
+def test_a_node_is_chosen_by_what_it_adds_to_those_before() -> None:
+    """1 is accepted twice as often as 00, but never where 0 is not."""
+    counted = accepted("xx..", "xx..", "x.x.")
+    assert counted.best_tree(3).paths == ((0,), (0, 0))
+    assert counted.best_tree(4).paths == ((0,), (1,), (0, 0))
+    assert len(counted.best_tree(9).paths) == 4
+    by_ranks = RankPaths(Counter({(0,): 3, (1,): 2, (0, 0): 1}), 3)
+    assert by_ranks.best_tree(3).paths == ((0,), (1,))

@@ -5,7 +5,10 @@ So does one of `training.tune_base`, which makes another talker and its heads.
 
 from __future__ import annotations
 
+import shutil
 import sys
+from dataclasses import asdict
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,7 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import Manifest
 
+from instruments.recipes import RECIPES
 from training import export_drafts, train_drafts, tune_base
 
 WIDTH, EOS = 16, 20
@@ -46,7 +50,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int, *names: str) -> None:
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], *more: str) -> None:
+    """Four steps of each recipe, or what `more` says."""
     words = [
         "--repository",
         folder / "models",
@@ -55,7 +60,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int, *names: str) 
         "--out",
         folder / "drafts",
     ]
-    words += ["--steps", steps, "--tokens", 200, "--texts", 2, "--measured", 2, "--kind", *names]
+    words += ["--steps", 4, "--tokens", 200, "--texts", 2, "--measured", 2, "--recipe", *names, *more]
     monkeypatch.setattr(sys, "argv", ["train_drafts", *map(str, words)])
     monkeypatch.setattr(train_drafts, "compile_layers", lambda network: None)  # takes longer than the run
     train_drafts.main()
@@ -64,28 +69,76 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int, *names: str) 
 def test_a_run_goes_on_where_it_stopped(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(folder, monkeypatch, 2, "heads-2", "mtp-1")
+    run(folder, monkeypatch, ["heads", "mtp-1"], "--until", "2")
     said = capsys.readouterr().out
-    assert "heads-2: step 2/2, held-out" in said and "tokens a step" in said
+    assert "heads: step 2/4, held-out" in said and "tokens a step" in said
     talker = folder / "models" / "talker" / "1"
-    before = Draft.load(folder / "drafts" / "heads-2", talker).network.state_dict()
-    run(folder, monkeypatch, 4, "heads-2", "mtp-1", "draft_lm-1")
+    before = Draft.load(folder / "drafts" / "heads", talker).network.state_dict()
+    run(folder, monkeypatch, ["heads", "mtp-1", "draft_lm-1"])
     said = capsys.readouterr().out
     # A newcomer is brought up to the others first, which wait at their second step.
-    assert "draft_lm-1: step 2/4" in said and "heads-2: step 2/4" not in said
-    assert all(f"{name}: step 4/4" in said for name in ("heads-2", "mtp-1", "draft_lm-1"))
-    after = Draft.load(folder / "drafts" / "heads-2", talker).network.state_dict()
+    assert "draft_lm-1: step 2/4" in said and "heads: step 2/4" not in said
+    assert all(f"{name}: step 4/4" in said for name in ("heads", "mtp-1", "draft_lm-1"))
+    after = Draft.load(folder / "drafts" / "heads", talker).network.state_dict()
     assert any(not torch.equal(before[name], value) for name, value in after.items())
 
-    exported = export_drafts.put(folder / "drafts" / "draft_lm-1", talker, "nothing")
+
+def test_a_run_in_parts_is_the_run_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the texts that it meets: each part begins a pass over them."""
+    monkeypatch.setattr(
+        train_drafts, "_endless", lambda dataset, tokens, seed: repeat(next(dataset.batches(tokens, 0)))
+    )
+    run(folder, monkeypatch, ["mtp-blind"])
+    whole = (folder / "drafts" / "mtp-blind" / WEIGHTS).read_bytes()
+    shutil.rmtree(folder / "drafts")
+    for until in ("1", "3", "4"):
+        run(folder, monkeypatch, ["mtp-blind"], "--until", until)
+    assert (folder / "drafts" / "mtp-blind" / WEIGHTS).read_bytes() == whole
+
+
+def test_what_has_begun_by_one_recipe_does_not_go_on_by_another(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, monkeypatch, ["mtp-1"], "--until", "2")
+    with pytest.raises(SystemExit, match=r"mtp-1: .*was begun .*: 4 steps of .*80% of the loss.*Remove it"):
+        run(folder, monkeypatch, ["mtp-1"], "--steps", "6")
+    Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(folder / "models" / "talker" / "1")
+    with pytest.raises(SystemExit, match="was begun for the talker"):
+        run(folder, monkeypatch, ["mtp-1"])
+
+
+def test_an_exported_draft_tells_how_it_was_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(folder, monkeypatch, ["heads", "draft_lm-1"], "--until", "3")
+    talker, drafts = folder / "models" / "talker" / "1", folder / "drafts"
+    exported = export_drafts.put(drafts / "heads", talker, "Nothing else.")
     manifest = Manifest.read(exported)
     manifest.verify(exported)
     assert manifest.target == target_hash(talker)
-    assert manifest.command.endswith("--kind draft_lm-1")
-    assert manifest.metrics["held_out_tokens_per_step"] >= 1.0
+    assert manifest.command == "python -m training.train_drafts --recipe heads --steps 4 --tokens 200"
+    assert manifest.data == (
+        "What the talker was trained on. 4 steps of 6,000 positions at a peak rate of 0.0012; 80% of the "
+        "loss the talker's own distribution; the first of heads-6. It was stopped after 3 of them. "
+        "Nothing else."
+    )
+    assert manifest.steps == 3 and manifest.metrics["held_out_tokens_per_step"] >= 1.0
+    heads = Draft.load(exported, talker).network
+    assert isinstance(heads, DraftHeads) and len(heads) == 4
     Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(talker)
-    with pytest.raises(ArtifactMismatch, match="train_drafts --kind draft_lm-1"):
-        export_drafts.put(folder / "drafts" / "draft_lm-1", talker, "nothing")
+    with pytest.raises(ArtifactMismatch, match="python -m training --recipe draft_lm-1"):
+        export_drafts.put(drafts / "draft_lm-1", talker, "")
+
+
+def test_a_draft_of_its_whole_recipe_names_one_command() -> None:
+    report = {
+        "recipe": asdict(RECIPES["mtp"]),
+        "trial": {},
+        "began_as": "f" * 64,
+        "steps": RECIPES["mtp"].steps,
+    }
+    assert export_drafts.command_of(report) == "python -m training --recipe mtp"
+    assert export_drafts.history(report).endswith(
+        "It began as the draft whose weights' hash is ffffffffffff."
+    )
 
 
 def tune(folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int, out: Path) -> None:

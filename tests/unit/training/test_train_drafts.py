@@ -94,6 +94,7 @@ def test_heads_are_asked_for_what_follows(talker: FrozenTalker, lesson: Lesson) 
 def test_later_tokens_count_less() -> None:
     assert float(weighted(torch.tensor([1.0, 1.0, 1.0]))) == pytest.approx(0.8 + 0.64 + 0.512)
     assert float(weighted(torch.tensor([3.0]))) == 3.0
+    assert float(weighted(torch.tensor([1.0, 2.0, 4.0]), fades=False)) == 7.0
 
 
 def test_a_draft_of_all_layers_is_asked_for_what_the_talker_says(

@@ -144,13 +144,29 @@ static void multiply_edge(int rows, int64_t width, int kind, struct task task) {
         memcpy(out + row * out_stride, sums + row * PANEL, (size_t)width * sizeof *out);
 }
 
+/* Products with as many whole panels as go together; returns for how many outputs. */
+static int64_t product_abreast(const struct matrix *matrix, struct task task, int64_t rows) {
+    int64_t together = panels_abreast(rows, matrix->kind), first = 0;
+    if (together <= 1) return 0;
+    for (; first + together * PANEL <= matrix->outputs; first += together * PANEL) {
+        if (rows == 1)
+            multiply_abreast(1, MOST_ABREAST, &task);
+        else
+            multiply_abreast(2, MOST_ABREAST / 2, &task);
+        task.panel += together * task.steps * task.stride, task.out += together * PANEL;
+    }
+    return first;
+}
+
 static void product_in_panels(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                               const struct stage *stage) {
     int64_t outputs = matrix->outputs, stride = stride_of(matrix->kind);
     int64_t steps = matrix->inputs / packing_of(matrix->kind);
     int kind = (int)matrix->kind;
     struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode};
-    for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * stride) {
+    int64_t first = product_abreast(matrix, task, rows);
+    task.panel += first / PANEL * steps * stride;
+    for (; first < outputs; first += PANEL, task.panel += steps * stride) {
         int64_t width = least(outputs - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
             size = next_rows(rows - row);

@@ -99,6 +99,40 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
         }
 }
 
+/* One or two rows meet neighbouring whole panels at once, where a single panel's few sums would wait for each other.
+ * Measured on an EPYC without AVX-512, all products of the 7 M talker: one row 0.40 to 0.20 ms, two 0.43 to 0.29; three
+ * rows of two panels do not fit the registers, and float32 weights come from memory no faster. */
+INLINE void multiply_abreast(int rows, int panels, const struct task *task) {
+    const word *x = task->x;
+    int64_t stride = task->stride, steps = task->steps;
+    vec sums[2][MOST_ABREAST * VECTORS] = {0};
+    for (int64_t step = 0; step < steps; step++)
+#pragma GCC unroll 4
+        for (int panel = 0; panel < panels; panel++) {
+            vec weights[VECTORS];
+            read_weights(BFLOAT16, VECTORS, task->panel + (panel * steps + step) * stride, weights);
+#pragma GCC unroll 2
+            for (int row = 0; row < rows; row++)
+#pragma GCC unroll 4
+                for (int v = 0; v < VECTORS; v++) {
+                    vec *sum = &sums[row][panel * VECTORS + v];
+                    *sum = add_product(BFLOAT16, *sum, x[row * task->x_stride + step], weights[v]);
+                }
+        }
+#pragma GCC unroll 2
+    for (int row = 0; row < rows; row++)
+#pragma GCC unroll 8
+        for (int v = 0; v < panels * VECTORS; v++) {
+            float *to = task->out + row * task->out_stride + v * LANES;
+            store(to, task->mode == ADD ? load(to) + sums[row][v] : sums[row][v]);
+        }
+}
+
+/* Panels that go together for so many rows of a product; 1 where a panel goes alone. */
+INLINE int panels_abreast(int64_t rows, int64_t kind) {
+    return kind == BFLOAT16 && rows <= 2 ? MOST_ABREAST / (int)rows : 1;
+}
+
 INLINE void multiply_rows(int rows, int vectors, int kind, const struct task *task) {
     switch (rows) {
     case 1: multiply_tile(1, vectors, kind, task); break;

@@ -12,9 +12,11 @@
 #if defined(__AVX512F__)
 #define LANES 16
 #define VECTORS 4 /* across a panel: with ROWS rows of sums they fill the vector registers */
+#define MOST_ABREAST 1 /* panels that one row meets at once, so that enough sums are under way */
 #else
 #define LANES 8
 #define VECTORS 2
+#define MOST_ABREAST 4
 #endif
 #define PANEL (VECTORS * LANES) /* outputs that are computed together */
 

@@ -1,0 +1,48 @@
+"""Which nodes of a tree of draft heads a tolerance accepts, wherever the talker is in what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.drafter_choice import heads_drafter
+from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.longest_path import reached
+from talkahead.speculation.rank_paths import AcceptedPaths, RankTree
+from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.tolerance_verifier import ToleranceVerifier
+from torch import Tensor
+
+from instruments.own_speech import OwnSpeech
+
+
+class _Watcher:
+    """Notes what a tolerance would accept, and accepts nothing: what is said is plain decoding's.
+
+    So every place of it is counted, as for the ranks of one draw.
+    """
+
+    preserves = Preserves.TOKENS
+    history_frames = 0
+
+    def __init__(self, tolerance: int, eos: int) -> None:
+        self.trials = tolerance
+        self._verifier = ToleranceVerifier(tolerance, eos)
+        self._eos = eos
+        self.seen: list[Tensor] = []
+
+    def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+        draws, has_passed = self._verifier.passed(tree, scored, context)
+        self.seen.append(reached(tree, has_passed, self._eos)[:, 1:])
+        rows = torch.zeros((tree.num_rows, 1), dtype=torch.int64)
+        return Accepted(rows, rows[:, 0] + 1, draws.tokens[:, 0, :1].contiguous())
+
+
+def count_accepted(
+    heads: DraftHeads, own_speech: OwnSpeech, tree: RankTree, tolerance: int, eos: int
+) -> AcceptedPaths:
+    """What `tolerance` accepts of this tree, which is best wide."""
+    tree = tree.by_depth
+    watcher = _Watcher(tolerance, eos)
+    own_speech.drafted(heads_drafter(heads, tree, own_speech.pool), len(tree.shape), watcher)
+    return AcceptedPaths(tree, np.asarray(torch.cat(watcher.seen)))

@@ -1,0 +1,28 @@
+"""How much memory a server that was started for a measurement holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from talkahead.serving.process_watch import model_processes
+
+SERVER = "tritonserver"
+
+
+def resident_bytes(launcher: int) -> dict[str, int]:
+    """By process: Triton's own and those of the Python models.
+
+    Args:
+        launcher: process id of `talkahead serve`, whose only child is Triton.
+    """
+    tasks = Path(f"/proc/{launcher}/task").glob("*/children")
+    [server] = [int(child) for task in tasks for child in task.read_text().split()]
+    models = {model: pid for pid, model in sorted(model_processes(server))}
+    return {name: _resident_bytes(pid) for name, pid in {SERVER: server, **models}.items()}
+
+
+def _resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return 1024 * int(line.split()[1])
+    raise ValueError(f"process {pid} has no memory")

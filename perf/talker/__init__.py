@@ -1,0 +1,1 @@
+"""The talker's engine beside others that run the same weights."""

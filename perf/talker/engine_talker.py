@@ -1,0 +1,70 @@
+"""The engine as served, without Triton and without a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import torch
+from talkahead.audio.codec import CodecConfig
+from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
+from talkahead.backbone.llama import load_llama
+from talkahead.config import RequestOptions
+from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.requests import SegmentRequest, Window
+from talkahead.engine.talker_engine import TalkerEngine
+from talkahead.errors import TalkaheadError
+from talkahead.types import SegmentHeader
+
+from perf.talker.talker import Prompt
+
+
+class EngineTalker:
+    """Windows are cut; of each, the new frames are kept."""
+
+    def __init__(
+        self, repository: Path, num_streams: int, dtype: torch.dtype, decoder: DecoderChoice
+    ) -> None:
+        config, state = load_llama(repository / "talker" / "1")
+        codec = CodecConfig.from_file(repository / "vocoder" / "1" / "codec.json")
+        backbone = load_decoder(
+            config,
+            state,
+            num_slots=num_streams,
+            max_positions=config.max_position_embeddings,
+            dtype=dtype,
+            choice=decoder,
+        )
+        self._engine = TalkerEngine(backbone, EngineConfig(codec.context_frames, codec.lookahead_frames))
+        self._streams = 0
+
+    def speak(self, prompts: Sequence[Prompt], options: RequestOptions, seed: int) -> list[list[int]]:
+        outlets = []
+        for index, prompt in enumerate(prompts):
+            self._streams += 1
+            outlets.append(_Listener())
+            header = SegmentHeader(self._streams, 0, 1, 0, 0, seed=seed + index)
+            self._engine.submit(SegmentRequest(header, prompt, options, "", outlets[-1]))
+        return [outlet.frames.result() for outlet in outlets]
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+class _Listener:
+    """An outlet that keeps new frames."""
+
+    def __init__(self) -> None:
+        self.frames: Future[list[int]] = Future()
+        self._heard: list[int] = []
+
+    def send(self, window: Window) -> None:
+        first = window.header.context
+        self._heard += window.frames[first : first + window.header.new, 0].tolist()
+
+    def close(self) -> None:
+        self.frames.set_result(self._heard)
+
+    def fail(self, error: TalkaheadError) -> None:
+        self.frames.set_exception(error)

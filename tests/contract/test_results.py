@@ -1,0 +1,65 @@
+"""Figures that are kept were measured with the weights that are shipped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talkahead.backbone.llama import LlamaConfig
+
+from instruments.environment import REPOSITORY, ROOT
+from instruments.talker_shape import Shape
+
+RESULTS = ROOT / "perf" / "results"
+WITHOUT_WEIGHTS = {"costing"}
+"""Measured with random weights, in the shape of the talker."""
+
+
+@cache
+def shipped(name: str) -> str:
+    """Start of the hash of a file in the model repository, as `Environment` records it."""
+    path = REPOSITORY / name
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else "none of that name"
+
+
+def stale(report: dict[str, Any]) -> list[str]:
+    """Why figures are not those of what is shipped."""
+    weights: dict[str, str] = report["environment"]["weights"]
+    wrong = [name for name, digest in weights.items() if digest != shipped(name)]
+    if not weights and report["kind"] not in WITHOUT_WEIGHTS:
+        wrong.append("it names no weights")
+    if report["kind"] == "costing":
+        shape = str(Shape.of(LlamaConfig.from_file(REPOSITORY / "talker" / "1" / "config.json")))
+        wrong += [] if shape in {one["shape"] for one in report["results"]} else [f"{shape} is not there"]
+    pairs = {pair for result in report["results"] for pair in result.get("pairs", ())}
+    for drafter in {pair.partition("+")[0] for pair in pairs} - {"none"}:
+        if not any(name.startswith(f"talker/1/drafts/{drafter}/") for name in weights):
+            wrong.append(f"it names no weights of {drafter}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_what_is_kept_belongs_to_the_shipped_weights(path: Path) -> None:
+    report = json.loads(path.read_text(encoding="utf-8"))
+    command = report["environment"]["command"]
+    assert stale(report) == [], f"run it again, or delete {path.name}: {command}"
+
+
+def test_other_weights_are_noticed() -> None:
+    talker, heads = "talker/1/model.safetensors", "talker/1/drafts/heads/model.safetensors"
+
+    def found(weights: dict[str, str], kind: str = "latency", **result: object) -> list[str]:
+        return stale({"kind": kind, "environment": {"weights": weights}, "results": [result]})
+
+    right = {talker: shipped(talker)}
+    assert found(right) == []
+    assert found({talker: "0" * 16}) == [talker] and found({"gone": "0" * 16}) == ["gone"]
+    assert found({}) == ["it names no weights"]
+    assert found(right, pairs={"none+match": 3}) == []
+    assert found(right, pairs={"heads+match": 3}) == ["it names no weights of heads"]
+    assert found({**right, heads: shipped(heads)}, pairs={"heads+match": 3}) == []
+    assert found({}, "costing", shape="1x64x64x64:10") != []

@@ -1,0 +1,107 @@
+"""`python -m training`: the commands that it runs are ones that there are, with options that they take."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talkahead.manifest import sha256
+
+import build_engines.__main__ as engines
+from build_engines import calibrate
+from instruments.recipes import RECIPES, SHIPPED, TALKERS
+from training import __main__ as training
+from training import corpus, dataset, export, export_drafts, train_drafts, train_talker, tune_base
+
+Command = list[str]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    codec = tmp_path / "models" / "vocoder" / "1" / "codec.safetensors"
+    codec.parent.mkdir(parents=True)
+    codec.write_bytes(b"codec")
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
+    def run(*arguments: str) -> list[Command]:
+        found: list[Command] = []
+
+        def note(words: Sequence[str], *, check: bool) -> None:
+            assert check and words[1] == "-m"
+            found.append(list(words[2:]))
+
+        monkeypatch.setattr(subprocess, "run", note)
+        folder = repository.parent / "build"
+        training.main(["--build", str(folder), "--repository", str(repository), *arguments])
+        return found
+
+    return run
+
+
+def heard(module: Any, name: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:  # noqa: ANN401
+    """What a command's work is told."""
+    told: list[argparse.Namespace] = []
+    monkeypatch.setattr(module, name, told.append)
+    monkeypatch.setattr(sys, "argv", command)
+    (engines if command[0] == "build_engines" else module).main()
+    return told[0]
+
+
+def test_everything_is_made_in_order(run: Any) -> None:  # noqa: ANN401
+    commands = run()
+    assert [command[0].removeprefix("training.") for command in commands] == [
+        *("corpus", "train_codec", "train_phones", "refine_codec", "dataset", "train_talker", "export"),
+        *("train_drafts", "export_drafts", "build_engines"),
+    ]
+    assert commands[7][1 : 2 + len(SHIPPED)] == ["--recipe", *SHIPPED]
+
+
+def test_each_recipe_is_one_command(run: Any, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
+    commands = run("--recipe", *RECIPES, *TALKERS)
+    by_name = [command[0] for command in commands]
+    assert by_name == [
+        *("training.corpus", "training.dataset", "training.train_drafts", "training.export_drafts"),
+        *("build_engines", "training.tune_base", "build_engines", "training.train_talker", "training.export"),
+    ]
+    learned = heard(train_drafts, "train", commands[2], monkeypatch)
+    assert learned.recipe == list(RECIPES.values()) and learned.trial == {}
+    counted = heard(calibrate, "run", commands[4], monkeypatch)
+    assert counted.heads == ["heads", "heads-6", "heads-blind"]
+    tuned = heard(tune_base, "train", commands[5], monkeypatch)
+    assert tuned.steps == TALKERS["tuned"] and tuned.repository == repository
+    assert heard(calibrate, "run", commands[6], monkeypatch).repository == tuned.out
+    smaller = heard(train_talker, "train", commands[7], monkeypatch)
+    assert (smaller.layers, smaller.steps, smaller.start) == (9, TALKERS["smaller"], repository)
+    assert commands[8][commands[8].index("--training") + 1] == str(smaller.out)
+    assert all(hasattr(module, "main") for module in (corpus, dataset, export, export_drafts))
+    read = {str(one.dataset) for one in (learned, counted, tuned, smaller)}
+    assert read == {commands[1][commands[1].index("--out") + 1]}
+
+
+def test_speech_that_has_been_read_is_not_read_again(run: Any, repository: Path) -> None:  # noqa: ANN401
+    codec = sha256(repository / "vocoder" / "1" / "codec.safetensors")
+    known = repository.parent / "build" / "training" / f"dataset-{codec[:12]}.npz"
+    known.parent.mkdir(parents=True)
+    known.write_bytes(b"")
+    assert [command[0] for command in run("--recipe", "mtp-blind")] == [
+        "training.train_drafts",
+        "training.export_drafts",
+    ]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_manifests_of_what_is_shipped_name_its_recipe(name: str) -> None:
+    folder = Path(__file__).parents[3] / "model_repository" / "talker" / "1" / "drafts" / name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["command"] == f"python -m training --recipe {name}"
+    assert manifest["steps"] == RECIPES[name].steps
+    assert f"{RECIPES[name].steps:,} steps" in manifest["data"]

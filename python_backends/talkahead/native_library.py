@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from talkahead.cache_places import cache_places
 from talkahead.config import compiler_setting
 from talkahead.cpu_path import cpu_path
 
@@ -71,14 +72,6 @@ def _flags() -> list[str]:
 
 def _compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
-
-
-def cache_places() -> list[Path]:
-    """Where the folders lie that `cache_folders` makes, if it can."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    fallback = Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"
-    # A relative one is none: the specification says so, and a user without a home has none.
-    return [base / "talkahead", fallback] if base.is_absolute() else [fallback]
 
 
 def cache_folders() -> Iterator[Path]:

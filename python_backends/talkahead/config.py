@@ -252,6 +252,16 @@ def thread_override(model: str) -> int | None:
     return int(text) if text.isdigit() and int(text) > 0 else None
 
 
+MEETING_PLACE = "TALKAHEAD_MEETING_PLACE"
+"""Set by the launcher for its children: the folder in which the models of one server meet."""
+
+
+def meeting_place() -> Path | None:
+    """The folder that the launcher made, if there is a launcher."""
+    text = os.environ.get(MEETING_PLACE, "")
+    return Path(text) if text else None
+
+
 CPU_VARIABLE = "TALKAHEAD_CPU"
 """The code path: see `cpu_path.py`."""
 

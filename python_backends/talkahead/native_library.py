@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import platform
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from talkahead.cache_places import cache_places
 from talkahead.config import compiler_setting
 from talkahead.cpu_path import cpu_path
+from talkahead.private_folder import private_folder
 
 COMPILERS = ("gcc", "cc")
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
@@ -77,13 +78,8 @@ def _compiler() -> str | None:
 def cache_folders() -> Iterator[Path]:
     """Where what was made for this machine is kept. Of this user alone: what lies there is executed."""
     for folder in cache_places():
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.lstat()
-        except OSError:
-            continue
-        if found.st_uid == os.getuid() and not found.st_mode & 0o022:
-            yield folder
+        with suppress(OSError):
+            yield private_folder(folder, may_be_seen=True)
 
 
 def _fingerprint(source: Path) -> str:

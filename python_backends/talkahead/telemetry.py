@@ -53,6 +53,7 @@ class Metrics(Protocol):
     """The part of `pb_utils` that makes metrics."""
 
     MetricFamily: Any
+    Logger: Any
 
 
 class Telemetry:
@@ -62,6 +63,7 @@ class Telemetry:
         # Triton frees a family that nobody holds, and crashes on its metrics then.
         self._families: list[Any] = []
         self._metrics = metrics
+        self._log = metrics.Logger
         self._stages = {stage: self._histogram(model, stage) for stage in stages}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
@@ -88,7 +90,11 @@ class Telemetry:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except Exception as error:
+                # A number is not worth a stream.
+                self._log.log_warn(f"a metric is lost: {type(error).__name__}: {error}")
 
     def _histogram(self, model: str, stage: str) -> Metric:
         name, about = f"talkahead_{stage}_seconds", f"Seconds of {stage.replace('_', ' ')}, in {model}"

@@ -30,8 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 """What a room may import beside itself."""
 LAYERS = (
     {
-        *("", "types", "config", "errors", "telemetry", "cpu_path", "cache_places", "native_library"),
-        *("manifest", "weights"),
+        *("", "types", "config", "errors", "telemetry", "private_folder", "cache_places"),
+        *("cpu_path", "native_library", "manifest", "weights"),
     },
     {"speculation", "text", "audio"},
     {"backbone"},

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from raw import RawStream, Tensors, add_parameters, infer, model_request, strings, tensors_of
 from served import Served
-from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone, rendezvous_folder
+from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
 from talkahead.types import SegmentHeader, WindowHeader
 from talkahead_client.protocol import ParameterValue
 
@@ -52,7 +52,7 @@ def _windows(
         request = model_request("talker", in_batch(prompt), request_id=str(header.segment))
         add_parameters(request, parameters)
         requests.append(request)
-    vocoder = AcknowledgementSender(rendezvous_folder(server.server_pid))
+    vocoder = AcknowledgementSender(server.meeting_place)
     try:
         with RawStream(server.grpc, *requests) as stream:
             for response in stream:

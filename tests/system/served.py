@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from talkahead.config import MEETING_PLACE
 from talkahead.serving.process_watch import model_processes
 
 from perf.memory import resident_bytes
@@ -26,10 +27,14 @@ EXIT_LIMIT_S = 60.0
 
 
 class Served:
-    """The command, started at once; `with` stops it at the end, however the test went."""
+    """The command, started at once; `with` stops it at the end, however the test went.
+
+    It speaks no syllables of its own accord, which would be counted among those of a test.
+    """
 
     def __init__(self, *options: str | int | Path) -> None:
-        command = [sys.executable, "-m", "talkahead", "serve", *map(str, options)]
+        serve = [sys.executable, "-m", "talkahead", "serve", "--check-interval", "0"]
+        command = [*serve, *map(str, options)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._lines: list[str] = []
         self._changed = threading.Condition()
@@ -106,6 +111,13 @@ class Served:
                     if _parent(path) == self._process.pid]  # fmt: skip
         assert len(children) == 1, f"the launcher has the children {children}"
         return children[0]
+
+    @property
+    def meeting_place(self) -> Path:
+        """Where its models meet, as their environment says."""
+        environment = Path(f"/proc/{self.server_pid}/environ").read_bytes().decode().split("\0")
+        [folder] = [entry.partition("=")[2] for entry in environment if entry.startswith(f"{MEETING_PLACE}=")]
+        return Path(folder)
 
     def model_pids(self) -> dict[str, int]:
         """Process ids of the Python models."""

@@ -9,7 +9,7 @@ import pytest
 from hearing import speak
 from raw import RawStream, speech_request
 from served import Served, served
-from talkahead.engine.acknowledgements import WindowDone, encode, rendezvous_folder
+from talkahead.engine.acknowledgements import WindowDone, encode
 from talkahead.engine.engine_config import EngineConfig
 from talkahead_client import Cancelled, Client, InvalidRequest, ServerFailure
 from texts import SENTENCES, prose
@@ -71,7 +71,7 @@ def windows_in_flight(client: Client) -> Callable[[], int]:
 
 def _fail_oldest_window(server: Served, client: Client, stream: int) -> None:
     """Negative acknowledgements for one chunk after another, until one was awaited."""
-    [talker] = rendezvous_folder(server.server_pid).glob("talker-*.sock")
+    [talker] = server.meeting_place.glob("talker-*.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as vocoder:
         for chunk in range(100):
             # A client cannot know the generation, which counts streams.

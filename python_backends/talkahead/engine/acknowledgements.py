@@ -1,8 +1,8 @@
 """Datagrams between the Python models of one server: windows done, progress, cancels, load.
 
-The models are sibling processes, so they meet in a folder named after their parent. A talker binds a Unix
-datagram socket named by a random address, which every window carries to the vocoder; and a frontend another,
-whose address every segment carries to the talker.
+The models are sibling processes, so they meet in a folder that their launcher made, or in one named after
+their parent. A talker binds a Unix datagram socket named by a random address, which every window carries to
+the vocoder; and a frontend another, whose address every segment carries to the talker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import Protocol
 
+from talkahead.config import meeting_place
 from talkahead.errors import Code, TalkaheadError
+from talkahead.private_folder import private_folder
 
 _WINDOW_DONE = struct.Struct("<cqqqB")
 _DONE_TAG = b"W"
@@ -86,7 +88,6 @@ class LoadReport:
         slots: streams that fit at once.
         predicted_first_chunk_ms: for a request that came now.
         windows_in_flight: sent to the vocoder and not acknowledged.
-        healthy: false when the loop has died.
     """
 
     active: int
@@ -95,7 +96,6 @@ class LoadReport:
     slots: int
     predicted_first_chunk_ms: float
     windows_in_flight: int = 0
-    healthy: bool = True
 
 
 Datagram = WindowDone | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport
@@ -131,9 +131,19 @@ def new_address() -> int:
     return secrets.randbits(62) | 1
 
 
-def rendezvous_folder(parent: int | None = None) -> Path:
-    """Where the models of one server meet; `parent` is the server's process id, by default our parent's."""
-    return Path(tempfile.gettempdir()) / f"talkahead-{os.getppid() if parent is None else parent}"
+def rendezvous_folder() -> Path:
+    """Where the models of one server meet: in the launcher's folder, else in one named after their parent.
+
+    That name can be guessed, so a folder that another user has put there is refused.
+    """
+    folder = meeting_place() or Path(tempfile.gettempdir()) / f"talkahead-{os.getppid()}"
+    try:
+        return private_folder(folder)
+    except OSError as error:
+        raise TalkaheadError(
+            f"the models cannot meet: {error}; remove it, or set TMPDIR to a folder of your own",
+            Code.UNAVAILABLE,
+        ) from error
 
 
 def _path(folder: Path, prefix: str, address: int) -> Path:
@@ -155,7 +165,6 @@ class _Receiver:
 
     def __init__(self, folder: Path | None, prefix: str) -> None:
         folder = folder or rendezvous_folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.address = new_address()
         self.malformed = 0
         self._path = _path(folder, prefix, self.address)
@@ -320,7 +329,6 @@ class ControlClient:
 
     @contextlib.contextmanager
     def _reply_socket(self) -> Iterator[tuple[socket.socket, str]]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / f"control-{secrets.token_hex(8)}{_SUFFIX}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
             asking.settimeout(self._timeout_s)

@@ -16,6 +16,9 @@ _ENOUGH = 8
 """Observations without which an estimate decides nothing."""
 _COST_MEMORY, _GAIN_MEMORY = 32, 512
 """Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes more."""
+_SETTLING, _TRIAL = 3, 6
+"""Steps after a change of size, which cost up to twice as much as those behind them (caches, predictors) and
+are not counted; and steps of a trial, which therefore is more than one."""
 _OUTLIER = 4.0
 """A step that takes so many times longer than usual was interrupted: it counts as this much longer."""
 
@@ -37,6 +40,15 @@ class _Mean:
         self.value += (value - self.value) * min(times / self.count, 1.0)
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """The place of a size that is tried among rows of a bucket, until some step."""
+
+    bucket: int
+    place: int
+    until: int
+
+
 class DraftBudget:
     """Chooses among the sizes that a drafter offers the one that commits the most tokens per second.
 
@@ -48,7 +60,8 @@ class DraftBudget:
         sizes: nodes of a tree, root included, ascending; the first is 1, plain decoding.
         forecast: what steps cost and bring, until steps of a size have been seen.
         margin: a neighbour must be better by this share, so that noise moves nothing.
-        every: steps between two trials of a known neighbour; an unknown one is tried sixteen times as often.
+        every: steps from one trial of a known neighbour to the next; an unknown one is tried sixteen times as
+            often.
     """
 
     def __init__(
@@ -57,7 +70,7 @@ class DraftBudget:
         forecast: SizeForecast | None = None,
         *,
         margin: float = 0.05,
-        every: int = 64,
+        every: int = 192,
     ) -> None:
         assert sizes[0] == 1 and list(sizes) == sorted(set(sizes))
         self._sizes = tuple(sizes)
@@ -71,20 +84,25 @@ class DraftBudget:
         self._chosen: dict[int, int] = {}
         """By bucket of rows, the place of the chosen size."""
         self._steps = 0
+        self._tried: _Trial | None = None
+        self._last_size, self._repeats = 0, 0
+        """The size of the last step, and how many steps before it were the same."""
 
     def choose(self, rows: int, most: int | None = None) -> int:
         """The size for a step of so many rows, at most `most`; now and then one that is being tried."""
         bucket = _bucket(rows)
-        place = self._settle(bucket)
         self._steps += 1
-        trial = self._trial(bucket, place)
-        chosen = self._sizes[place if trial is None else trial]
+        chosen = self._sizes[self._trial_place(bucket, self._settle(bucket))]
         if most is None or chosen <= most:
             return chosen
         return max((size for size in self._sizes if size <= most), default=1)
 
     def see(self, rows: int, size: int, seconds: float) -> None:
         """What a step of so many rows cost, drafting and all, in which ours had trees of this size."""
+        self._repeats = self._repeats + 1 if size == self._last_size else 0
+        self._last_size = size
+        if self._repeats < _SETTLING:
+            return
         cost, own = self._cost(_bucket(rows), size), seconds / rows
         cost.see(min(own, _OUTLIER * cost.value) if cost.is_known else own)
 
@@ -130,8 +148,16 @@ class DraftBudget:
     def _expected_gain(self, size: int) -> _Mean:
         return _expected(_GAIN_MEMORY, None if self._forecast is None else self._forecast.gain(size))
 
-    def _trial(self, bucket: int, place: int) -> int | None:
-        """The place of a size to try in this step."""
+    def _trial_place(self, bucket: int, place: int) -> int:
+        """The place of the size for this step: the chosen one, unless another is being tried."""
+        tried = self._tried
+        if tried is None or tried.bucket != bucket or self._steps >= tried.until:
+            other = self._due(bucket, place)
+            self._tried = None if other is None else _Trial(bucket, other, self._steps + _TRIAL)
+        return place if self._tried is None else self._tried.place
+
+    def _due(self, bucket: int, place: int) -> int | None:
+        """The place of a size to try from this step on."""
         if self._rate(bucket, place) is None:
             return None
         neighbours = self._neighbours(place)

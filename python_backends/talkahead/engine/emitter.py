@@ -18,16 +18,22 @@ class Channel:
 
     Args:
         post: runs a job on the emitter's thread.
-        on_broken: called there, once, when the outlet has raised.
+        on_lost: told there of a window that the outlet raised on, and of those behind it, which are not sent.
+        log: told there why an end could not be told.
     """
 
     def __init__(
-        self, outlet: Outlet, post: Callable[[Job], None], on_broken: Callable[[Channel], None]
+        self,
+        outlet: Outlet,
+        post: Callable[[Job], None],
+        on_lost: Callable[[Window, Exception], None],
+        log: Callable[[str], None],
     ) -> None:
         self._outlet = outlet
         self._post = post
-        self._on_broken = on_broken
-        self._is_broken = False
+        self._on_lost = on_lost
+        self._log = log
+        self._failure: Exception | None = None
         self.is_open = True
 
     def send(self, window: Window) -> None:
@@ -37,25 +43,28 @@ class Channel:
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self._post(lambda: self._attempt(self._outlet.close))
+            self._post(lambda: self._end(self._outlet.close))
 
     def fail(self, error: TalkaheadError) -> None:
         if self.is_open:
             self.is_open = False
-            self._post(lambda: self._attempt(lambda: self._outlet.fail(error)))
+            self._post(lambda: self._end(lambda: self._outlet.fail(error)))
 
     def _send(self, window: Window) -> None:
-        if not self._is_broken:
-            self._attempt(lambda: self._outlet.send(window))
+        if self._failure is None:
+            try:
+                self._outlet.send(window)
+            except Exception as failure:
+                self._failure = failure
+        if self._failure is not None:
+            self._on_lost(window, self._failure)
 
-    def _attempt(self, call: Job) -> None:
+    def _end(self, call: Job) -> None:
         try:
             call()
-        except Exception:
-            # The other side is gone: the loop frees the stream, and nobody is left to tell the reason to.
-            if not self._is_broken:
-                self._is_broken = True
-                self._on_broken(self)
+        except Exception as failure:
+            # Nobody is left to tell it to.
+            self._log(f"the end of a segment: {type(failure).__name__}: {failure}")
 
 
 class Emitter:

@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 from talkahead.audio.windows import WindowPlan
 from talkahead.engine.acknowledgements import StreamProgress, WindowDone
@@ -14,10 +15,14 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.stream import Phase, SentWindow, Speech, Stream
 from talkahead.errors import BadRequest, Code, TalkaheadError
-from talkahead.types import StopReason
+from talkahead.types import StopReason, WindowHeader
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 _REMEMBERED_STREAMS = 4096
 _REMEMBERED_CANCEL_S = 10.0
+_OUR_FAULTS = (Code.INTERNAL, Code.UNAVAILABLE)
 
 
 class Ledger:
@@ -27,6 +32,7 @@ class Ledger:
         release: frees the slot of a segment.
         on_end: told once per stream, with the reason.
         tell: tells the frontend at an address how far a stream is, while segments of it are still to come.
+        log: told why a stream failed, where that is no fault of its client's.
     """
 
     def __init__(
@@ -36,8 +42,10 @@ class Ledger:
         release: Callable[[Speech], None],
         on_end: Callable[[Stream, StopReason], None],
         tell: Callable[[int, StreamProgress], None],
+        log: Callable[[str], None],
     ) -> None:
         self._config = config
+        self._log = log
         self._tell = tell
         self._release = release
         self._on_end = on_end
@@ -45,6 +53,8 @@ class Ledger:
         self._ended: OrderedDict[int, Stream] = OrderedDict()
         """Streams that ended before all their segments had arrived: the rest is closed as it comes."""
         self._cancelled_ids: OrderedDict[str, float] = OrderedDict()
+        self._finished_ids: OrderedDict[str, None] = OrderedDict()
+        """Request ids whose streams are over, the longest ago in front."""
         self._generation = 0
         self.num_in_flight = 0
 
@@ -108,6 +118,7 @@ class Ledger:
             waiting_since=now,
         )
         self._streams[stream.id] = stream
+        self._finished_ids.pop(stream.request_id, None)
         return stream
 
     def was_cancelled(self, request_id: str, now: float) -> bool:
@@ -119,7 +130,10 @@ class Ledger:
     def cancel(self, stream_id: int | None, request_id: str | None, now: float) -> int:
         """End a stream, or all of a request id; one that has not arrived yet is ended when it does.
 
-        Streams that are ending with an error already are met too, and go on with that.
+        Streams that are ending with an error already are met too, and go on with that. After a stream, a
+        cancel of its request id is taken for late, also where the id is about to be used again: who meant
+        the next one reads that nothing was met and asks again, but nobody asks again for a stream that was
+        refused by mistake.
         """
         chosen = [
             stream
@@ -128,7 +142,7 @@ class Ledger:
         ]
         for stream in chosen:
             self.fail(stream, cancelled(), now)
-        if request_id and not chosen:
+        if request_id and not chosen and request_id not in self._finished_ids:
             self._cancelled_ids[request_id] = now
         return len(chosen)
 
@@ -153,6 +167,15 @@ class Ledger:
             self.settle(stream, now)
         else:
             self.fail(stream, TalkaheadError(f"the vocoder failed on chunk {done.chunk}"), now)
+
+    def lose(self, window: WindowHeader, reason: str, now: float) -> None:
+        """A window could not be sent: its stream ends."""
+        stream = self._streams.get(window.stream)
+        if stream is None or stream.generation != window.generation:
+            return
+        if stream.in_flight.pop(window.chunk, None) is not None:
+            self.num_in_flight -= 1
+        self.fail(stream, TalkaheadError(f"chunk {window.chunk} could not be sent: {reason}"), now)
 
     def _notice_progress(self, sequence: int, now: float) -> None:
         """The vocoder is at work; or it passes over those who have left."""
@@ -183,6 +206,7 @@ class Ledger:
     def fail(self, stream: Stream, error: TalkaheadError, now: float) -> None:
         """Stop decoding at once; the error goes out when it can be the last response."""
         if stream.phase is not Phase.FAILING:
+            self._blame(stream, error)
             stream.phase = Phase.FAILING
             stream.error = error
             stream.is_blocked = False
@@ -190,6 +214,10 @@ class Ledger:
             self._release_slots(stream)
             self._tell_progress(stream, is_over=True)
         self.settle(stream, now)
+
+    def _blame(self, stream: Stream, error: TalkaheadError) -> None:
+        if error.code in _OUR_FAULTS:
+            self._log(f"stream {stream.id} (request {stream.request_id!r}): {error}")
 
     def settle(self, stream: Stream, now: float) -> None:
         """End a stream that is over and has nothing more to wait for."""
@@ -220,18 +248,17 @@ class Ledger:
         """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
         waited = f"{self._config.idle_timeout_s:g} s"
         idle = f"nothing has become of chunk {min(stream.in_flight)} for {waited}: is the vocoder held up?"
-        self._end_with_error(stream, TalkaheadError(idle, Code.UNAVAILABLE))
+        self._give_up(stream, TalkaheadError(idle, Code.UNAVAILABLE))
+
+    def _give_up(self, stream: Stream, error: TalkaheadError) -> None:
+        """End it now, with what it waits for unsettled."""
+        self._blame(stream, error)
+        self._end_with_error(stream, error)
 
     def drop(self, stream: Stream) -> None:
-        """Its client has left, or an outlet is broken: close everything quietly."""
+        """Its client has left: close everything quietly."""
         self._close(stream)
         self._forget(stream, StopReason.CANCELLED)
-
-    def drop_owner(self, channel: Channel) -> None:
-        """Drop the stream whose outlet is broken."""
-        for stream in self:
-            if any(speech.channel is channel for speech in stream.speeches.values()):
-                self.drop(stream)
 
     def fail_all(self, error: TalkaheadError) -> None:
         """End every stream now, without waiting for anything; slots are not looked at."""
@@ -255,9 +282,9 @@ class Ledger:
         stream.speeches.clear()
         self._tell_progress(stream, is_over=True)
         if not stream.has_all_segments:
-            self._ended[stream.id] = stream
-            if len(self._ended) > _REMEMBERED_STREAMS:
-                self._ended.popitem(last=False)
+            _remember(self._ended, stream.id, stream)
+        if stream.request_id:
+            _remember(self._finished_ids, stream.request_id, None)
         self._on_end(stream, reason)
 
     # Time
@@ -296,7 +323,15 @@ class Ledger:
             yield stream.arrived_at + 1e-3 * options.deadline_ms, partial(self.fail, stream, passed, now)
         if stream.phase is Phase.SPEAKING and stream.speech is None:
             lost = TalkaheadError(f"segment {stream.current} never reached the talker")
-            yield stream.waiting_since + config.segment_timeout_s, partial(self._end_with_error, stream, lost)
+            yield stream.waiting_since + config.segment_timeout_s, partial(self._give_up, stream, lost)
+
+
+def _remember(memory: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+    """As the latest; the oldest is forgotten."""
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > _REMEMBERED_STREAMS:
+        memory.popitem(last=False)
 
 
 def cancelled() -> TalkaheadError:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from talkahead.backbone.backbone import Backbone
@@ -16,11 +16,12 @@ from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel, Emitter
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
-from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.types import WindowHeader
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class _Cancel:
 
 @dataclass(frozen=True)
 class _Loss:
-    channel: Channel
+    window: WindowHeader
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,14 @@ _Event = _Submission | _Cancel | WindowDone | _Loss | _LookAtClock
 class TalkerEngine:
     """Speaks segments: `submit` from any thread, windows come out at each segment's outlet.
 
+    Where the loop's thread fails, every stream is told so, then the exception leaves the thread: what becomes
+    of a process that speaks no more is decided by `threading.excepthook`.
+
     Args:
         address: of the acknowledgement socket; with 0 there is no flow control.
         telemetry: told about stages, gauges and ends.
         tell: tells the frontend at an address how far a stream is; must return at once.
+        log: told of what fails here, for the server's log; must return at once.
         clock: seconds that never go back.
     """
 
@@ -67,13 +73,14 @@ class TalkerEngine:
         address: int = 0,
         telemetry: EngineTelemetry | None = None,
         tell: Callable[[int, StreamProgress], None] = lambda address, progress: None,
+        log: Callable[[str], None] = lambda line: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._events: deque[_Event] = deque()
         self._door = threading.Condition()
         self._end: TalkaheadError | None = None
         """Why nothing is taken in any more."""
-        self._has_failed = False
+        self._log = log
         telemetry = telemetry or NoTelemetry()
         self._emitter = Emitter(partial(telemetry.stage, "emit"))
         self._loop = TalkerLoop(
@@ -84,18 +91,14 @@ class TalkerEngine:
             telemetry=telemetry,
             address=address,
             tell=tell,
+            log=log,
         )
         self._thread = threading.Thread(target=self._run, name="talker-loop", daemon=True)
         self._thread.start()
 
-    @property
-    def is_healthy(self) -> bool:
-        """False once the loop has died; every request is then refused."""
-        return not self._has_failed
-
     def submit(self, segment: SegmentRequest) -> None:
         """Speak a segment. Whatever becomes of it is told to its outlet, also a refusal."""
-        channel = Channel(segment.outlet, self._emitter.post, lambda channel: self._post(_Loss(channel)))
+        channel = Channel(segment.outlet, self._emitter.post, self._lose, self._log)
         self._post(_Submission(segment, channel))
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
@@ -109,7 +112,7 @@ class TalkerEngine:
         self._post(done)
 
     def load(self) -> LoadReport:
-        return replace(self._loop.load, healthy=self.is_healthy)
+        return self._loop.load
 
     def look_at_clock(self) -> None:
         """For a clock that jumps."""
@@ -119,7 +122,9 @@ class TalkerEngine:
         """End every stream with an error, then stop both threads."""
         self._shut(TalkaheadError("the server is shutting down", Code.UNAVAILABLE))
         self._thread.join()
-        self._emitter.close()
+
+    def _lose(self, window: Window, failure: Exception) -> None:
+        self._post(_Loss(window.header, f"{type(failure).__name__}: {failure}"))
 
     def _post(self, event: _Event) -> None:
         with self._door:
@@ -143,12 +148,20 @@ class TalkerEngine:
             while self._handle_events(wait_s):
                 wait_s = self._loop.turn()
         except Exception as error:
-            self._has_failed = True
-            self._shut(TalkaheadError(f"the talker's loop failed: {type(error).__name__}: {error}"))
+            end = TalkaheadError(f"the talker's loop failed: {type(error).__name__}: {error}")
+            self._log(str(end))
+            self._shut(end)
+            raise
+        finally:
+            self._end_all()
+
+    def _end_all(self) -> None:
+        """Returns when everybody has been told the reason."""
         assert self._end is not None
         self._loop.fail_all(self._end)
         for event in self._events:
             _refuse(event, self._end)
+        self._emitter.close()
 
     def _handle_events(self, wait_s: float) -> bool:
         """Handle what has come in, after a wait of at most `wait_s`; False when it is time to stop."""
@@ -170,8 +183,8 @@ class TalkerEngine:
                 self._loop.acknowledge(event)
             case _Cancel(stream, request_id, ended):
                 ended.set_result(self._loop.cancel(stream, request_id))
-            case _Loss(channel):
-                self._loop.lose(channel)
+            case _Loss(window, reason):
+                self._loop.lose(window, reason)
             case _LookAtClock():
                 self._loop.look_at_clock()
 

@@ -26,7 +26,7 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Speech, Stream
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
-from talkahead.types import StopReason
+from talkahead.types import StopReason, WindowHeader
 
 _SMOOTHING = 0.1
 
@@ -48,6 +48,7 @@ class TalkerLoop:
         clock: seconds that never go back.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
         tell: tells the frontend at an address how far a stream is; must return at once.
+        log: told why a stream failed, where that is no fault of its client's; must return at once.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class TalkerLoop:
         telemetry: EngineTelemetry,
         address: int,
         tell: Callable[[int, StreamProgress], None],
+        log: Callable[[str], None],
     ) -> None:
         self._backbone = backbone
         self._step = step
@@ -75,7 +77,7 @@ class TalkerLoop:
             silence=config.silence_code,
             telemetry=telemetry,
         )
-        self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell)
+        self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell, log=log)
         self._cutter = WindowCutter(
             self._table, self._ledger, config, telemetry, max_positions=positions, address=address
         )
@@ -115,10 +117,10 @@ class TalkerLoop:
         self._has_changed = True
         return self._ledger.cancel(stream, request_id, self._clock())
 
-    def lose(self, channel: Channel) -> None:
-        """An outlet raised: its stream is freed."""
+    def lose(self, window: WindowHeader, reason: str) -> None:
+        """A window could not be sent."""
         self._has_changed = True
-        self._ledger.drop_owner(channel)
+        self._ledger.lose(window, reason, self._clock())
 
     def look_at_clock(self) -> None:
         """Something may have fallen due."""

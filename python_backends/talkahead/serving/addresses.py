@@ -13,7 +13,7 @@ from typing import Self
 from talkahead.errors import Code, TalkaheadError
 
 _TIMEOUT_S = 2.0
-_SPEECH_TIMEOUT_S = 30.0
+_SPEECH_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
 
 
@@ -45,13 +45,22 @@ class Addresses:
         """The host for calls from this machine, where the server listens on all interfaces."""
         return "127.0.0.1" if self.host == "0.0.0.0" else self.host
 
-    def is_ready(self, model: str | None = None) -> bool:
-        """The whole server, or one model of it, takes requests."""
-        path = f"/v2/models/{model}/ready" if model else "/v2/health/ready"
+    def is_ready(self) -> bool:
+        """The whole server takes requests."""
         try:
-            return self._get(self.http, path) is not None
+            return self._get(self.http, "/v2/health/ready") is not None
         except (OSError, http.client.HTTPException):
             return False
+
+    def is_unloaded(self, model: str) -> bool:
+        """The server says so. Of a model whose process has died it says that it is ready."""
+        try:
+            index = json.loads(self._request(self.http, "POST", "/v2/repository/index") or "null")
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
+        return index is not None and not any(
+            entry["name"] == model and entry.get("state") == "READY" for entry in index
+        )
 
     def speak(self, model: str, text: str, **parameters: str) -> str | None:
         """One utterance over HTTP, read to its end; what went wrong, or None."""
@@ -77,9 +86,12 @@ class Addresses:
         return sum(float(value) for value in values)
 
     def _get(self, port: int, path: str) -> str | None:
+        return self._request(port, "GET", path)
+
+    def _request(self, port: int, method: str, path: str) -> str | None:
         connection = http.client.HTTPConnection(self._reachable, port, timeout=_TIMEOUT_S)
         try:
-            connection.request("GET", path)
+            connection.request(method, path)
             response = connection.getresponse()
             text = response.read().decode()
             return text if response.status == 200 else None

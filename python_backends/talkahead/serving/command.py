@@ -44,6 +44,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         drain_timeout_s=options.drain_timeout,
         exit_timeout_s=options.exit_timeout,
         restarts=options.restarts,
+        check_interval_s=options.check_interval,
         binary=options.tritonserver,
     )
     if not serve.models:
@@ -173,7 +174,16 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
         type=_count,
         default=default.restarts,
         metavar="N",
-        help="restart the server at most N times when a model's process dies (default: %(default)s)",
+        help="restart the server at most N times when a model's process dies or it does not speak any more "
+        "(default: %(default)s)",
+    )
+    group.add_argument(
+        "--check-interval",
+        type=_seconds,
+        default=default.check_interval_s,
+        metavar="S",
+        help="speak a syllable this often to see whether the server still speaks; 0: only after an error in "
+        "its log (default: %(default)s)",
     )
     group.add_argument(
         "--tritonserver",

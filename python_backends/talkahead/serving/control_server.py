@@ -53,12 +53,11 @@ class ControlServer:
 
 def _joined(reports: list[LoadReport]) -> dict[str, object]:
     """One report for all talkers: sums, and the best prediction, since a newcomer may go to any."""
-    healthy = [report for report in reports if report.healthy]
-    if not healthy:
+    if not reports:
         raise TalkaheadError("no talker answers", Code.UNAVAILABLE)
-    best = min(healthy, key=lambda report: report.predicted_first_chunk_ms)
+    best = min(reports, key=lambda report: report.predicted_first_chunk_ms)
     sums = {
-        name: sum(getattr(report, name) for report in healthy)
+        name: sum(getattr(report, name) for report in reports)
         for name in ("active", "queued", "open_streams", "slots", "windows_in_flight")
     }
     return {**asdict(best), **sums}

@@ -22,8 +22,8 @@ _MIB = 1 << 20
 _SHARED_MEMORY = Path("/dev/shm")
 _SHARED_MEMORY_MIB = 64
 """Each Python model takes 1 MiB and grows it by its largest batch."""
-_TEMPORARY_CHARACTERS = 60
-"""A Unix socket's path has at most 107, of which the models' meeting place takes the rest."""
+_TEMPORARY_CHARACTERS = 54
+"""A Unix socket's path has at most 107, of which the models' meeting place and its sockets take the rest."""
 _GLIBC = (2, 34)
 _MODULES = {
     "torch": "torch==2.13.0",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -49,7 +50,6 @@ class EncoderServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        self._log = api.Logger
         self._telemetry = EncoderTelemetry(api)
         self._device = claim_device(config, "encoder")
         self._encoder = _load(config.folder).to(self._device)
@@ -62,8 +62,12 @@ class EncoderServer:
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:
-            segment = self._read(request)
-            self._waiting.put(segment.header.segment, segment)
+            try:
+                segment = self._read(request)
+            except Exception as error:
+                self._wire.refuse("a segment", request.get_response_sender(), error)
+            else:
+                self._waiting.put(segment.header.segment, segment)
 
     def close(self) -> None:
         """Answers what waits, then stops."""
@@ -82,24 +86,30 @@ class EncoderServer:
 
     def _run(self) -> None:
         while (segment := self._waiting.take()) is not None:
-            with self._telemetry.timed("encoder"):
-                prompt = self._prompt(segment)
-            response = self._wire.response(PROMPT=prompt, SEGMENT=segment.header.to_array())
-            segment.sender.send(response, flags=self._wire.final)
+            # A Triton error would leave the ensemble's request open for ever: the talker ends the stream
+            # instead, on a prompt that is not a number.
+            nothing = np.full((1, self._encoder.config.width), np.nan, np.float32)
+            self._wire.end(
+                f"segment {segment.header}",
+                segment.sender,
+                partial(self._answer, segment),
+                partial(self._response, segment, nothing),
+                is_apart=False,
+            )
+
+    def _answer(self, segment: _Segment) -> object:
+        with self._telemetry.timed("encoder"):
+            prompt = self._prompt(segment)
+        return self._response(segment, prompt)
+
+    def _response(self, segment: _Segment, prompt: Array) -> object:
+        return self._wire.response(PROMPT=prompt, SEGMENT=segment.header.to_array())
 
     def _prompt(self, segment: _Segment) -> Array:
-        """The words [T + 1, D], and behind them the reference's speech [F, D] where there is one.
-
-        A Triton error here would leave the ensemble's request open for ever: the talker ends the stream
-        instead, on a prompt that is not a number.
-        """
-        try:
-            # The reference first: the cache counts a stream's segments, those that fail included.
-            heard = self._heard(segment)
-            return np.concatenate([self._encode(segment.symbols, segment.voice), heard])
-        except Exception as error:
-            self._log.log_error(f"segment {segment.header}: {type(error).__name__}: {error}")
-            return np.full((1, self._encoder.config.width), np.nan, np.float32)
+        """The words [T + 1, D], and behind them the reference's speech [F, D] where there is one."""
+        # The reference first: the cache counts a stream's segments, those that fail included.
+        heard = self._heard(segment)
+        return np.concatenate([self._encode(segment.symbols, segment.voice), heard])
 
     def _heard(self, segment: _Segment) -> Array:
         if not segment.header.reference:

@@ -70,7 +70,6 @@ class FrontendServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        self._log = api.Logger
         self._voices = Voices.of(config)
         self._shape = SpeechShape.of(config)
         self._offer = read_offer(config.artifact_folder("talker"))
@@ -91,7 +90,7 @@ class FrontendServer:
             try:
                 utterance = self._read(request, sender)
             except Exception as error:
-                self._refuse(sender, error)
+                self._wire.refuse("a request", sender, error)
             else:
                 self._rounds.add(self._speak(utterance))
 
@@ -147,10 +146,10 @@ class FrontendServer:
                     yield utterance.pace
             if sent == 0:
                 raise BadRequest("TEXT", utterance.text, "at least one word that can be spoken")
-            utterance.sender.send(flags=self._wire.final)
+            self._wire.close(f"the end of stream {utterance.stream}", utterance.sender)
         except Exception as error:
             if sent == 0:
-                self._refuse(utterance.sender, error)
+                self._wire.refuse(f"stream {utterance.stream}", utterance.sender, error)
             else:
                 self._break_off(utterance, sent, error)
         finally:
@@ -159,43 +158,40 @@ class FrontendServer:
     def _send(self, utterance: Utterance, segment: TextSegment, index: int, is_last: bool) -> None:
         pause = self._shape.frames(segment.pause_s)
         header = utterance.header(index, is_last, segment.char_start, segment.char_end, pause)
-        self._send_symbols(utterance, segment.symbols, header)
+        utterance.sender.send(self._response(utterance, segment.symbols, header))
 
-    def _send_symbols(
+    def _response(
         self, utterance: Utterance, symbols: npt.NDArray[np.int32], header: SegmentHeader
-    ) -> None:
+    ) -> object:
         """The reference's symbols go before each segment's, its audio with the first alone."""
         reference, audio = utterance.reference, np.zeros(0, np.float32)
         if reference is not None:
             symbols = np.concatenate([reference.symbols, symbols])
             audio = reference.audio if header.segment == 0 else audio
-        response = self._wire.response(
+        return self._wire.response(
             SYMBOLS=symbols,
             VOICE_ID=np.array([utterance.voice], np.int32),
             REFERENCE=audio,
             SEGMENT=header.to_array(),
         )
-        utterance.sender.send(response)
-
-    def _refuse(self, sender: ResponseSender, error: Exception) -> None:
-        if not isinstance(error, TalkaheadError):
-            self._log.log_error(f"{type(error).__name__}: {error}")
-        sender.send(self._wire.failure(error), flags=self._wire.final)
 
     def _close_early(self, utterance: Utterance, sent: int) -> None:
         """The talker is done with the stream: one last segment, not to be spoken, for those who count."""
         end = len(utterance.text)
-        self._send_symbols(utterance, np.zeros((1, 4), np.int32), utterance.header(sent, True, end, end))
+        header = utterance.header(sent, True, end, end)
+        utterance.sender.send(self._response(utterance, np.zeros((1, 4), np.int32), header))
 
     def _break_off(self, utterance: Utterance, sent: int, error: Exception) -> None:
         """Segments are on their way, and an error from here would leave them open in Triton for ever.
 
         The talker ends the stream instead: on a segment whose symbols no encoder has.
         """
-        self._log.log_error(f"segment {sent} of stream {utterance.stream}: {type(error).__name__}: {error}")
+        what = f"segment {sent} of stream {utterance.stream}"
+        self._wire.note(what, error)
         end = len(utterance.text)
-        self._send_symbols(utterance, np.full((1, 4), -1, np.int32), utterance.header(sent, True, end, end))
-        utterance.sender.send(flags=self._wire.final)
+        header = utterance.header(sent, True, end, end)
+        nonsense = np.full((1, 4), -1, np.int32)
+        self._wire.end(what, utterance.sender, lambda: self._response(utterance, nonsense, header))
 
 
 def _with_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:

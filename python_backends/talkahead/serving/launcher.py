@@ -1,4 +1,4 @@
-"""Keeps a server running: starts it, says when it is ready, restarts it when a model died, drains it."""
+"""Keeps a server running: starts it, says when it is ready, restarts it when it is sick, drains it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from talkahead.serving.server_events import ModelEnded, ServerEvents, StopSignals
+from talkahead.serving.path_watch import PathWatch
+from talkahead.serving.process_watch import ModelProcess
+from talkahead.serving.server_events import ModelEnded, ServerEvent, ServerEvents, Spoken, StopSignals
 from talkahead.serving.server_log import ServerLog
 from talkahead.serving.server_process import ServeOptions, ServerProcess
+from talkahead.serving.syllable import SPEECH_MODEL, Syllable
 from talkahead.telemetry import OPEN_STREAMS
 
-SPEECH_MODEL = "tts"
-_WARM_UP_SECONDS = "0.5"
 _READY_POLL_S = 0.1
 _DRAIN_POLL_S = 0.2
 _RELOAD_GRACE_S = 0.5
 _EXIT_MARGIN_S = 5.0
+_CRASH_GRACE_S = 1.0
 _STEADY_S = 600.0
 """A server that ran this long gets all its restarts back."""
 
@@ -71,8 +73,9 @@ class Launcher:
     def _run_once(self) -> Ending:
         server = ServerProcess(self._options)
         log = ServerLog(self._show, self._options.log_level)
-        events = ServerEvents(server, log, self._signals)
-        run = _Run(self._options, server, log, events, self._signals, self._show)
+        syllable = Syllable(self._options.addresses)
+        events = ServerEvents(server, log, self._signals, syllable)
+        run = _Run(self._options, server, log, events, self._signals, syllable, self._show)
         try:
             ending = run.start()
             if ending is None:
@@ -81,6 +84,7 @@ class Launcher:
             return ending
         finally:
             events.close()
+            syllable.close()
             server.clean_up()
 
 
@@ -93,6 +97,7 @@ class _Run:
     log: ServerLog
     events: ServerEvents
     signals: StopSignals
+    syllable: Syllable
     show: Callable[[str], None]
 
     def start(self) -> Ending | None:
@@ -103,9 +108,9 @@ class _Run:
         while not (self.log.loaded.issuperset(expected) and self.options.addresses.is_ready()):
             if self.signals.count:
                 return self._stop()
-            if self.server.ended() is not None:
+            if self.server.ended() is not None or self.log.crash:
                 self.events.wait(0)
-                return Ending(Outcome.NOT_STARTED, self.log.reason)
+                return Ending(Outcome.NOT_STARTED, self.log.crash or self.log.reason)
             if time.monotonic() - began > self.options.start_timeout_s:
                 waiting = ", ".join(sorted(set(expected) - self.log.loaded)) or "the server"
                 return Ending(
@@ -124,37 +129,69 @@ class _Run:
         """Speaks once, so that no client pays for first uses, and that ready means that it speaks."""
         if SPEECH_MODEL not in self.options.models:
             return None
-        failure = self.options.addresses.speak(SPEECH_MODEL, "Ready.", max_seconds=_WARM_UP_SECONDS)
-        if failure is None:
+        self.syllable.say()
+        while True:
+            for event in self.events.wait(None):
+                match event:
+                    case Spoken(failure):
+                        return self._first_said(failure)
+                    case ModelEnded(process):
+                        return Ending(Outcome.BROKE, _death(process))
+            if self.signals.count:
+                return self._stop()
+            if self.server.ended() is not None:
+                return Ending(Outcome.NOT_STARTED, self.log.reason)
+
+    def _first_said(self, failure: str) -> Ending | None:
+        if not failure:
             return None
         self.events.wait(0)
         return Ending(Outcome.NOT_STARTED, f"every model is ready, but the server does not speak: {failure}")
 
     def keep(self) -> Ending:
-        """Returns when the server ended, a model died, or a stop was asked for and done."""
+        """Returns when the server ended or is sick, or a stop was asked for and done."""
         known = set(self.log.loaded)
+        watch = PathWatch(self.syllable.say, self.options.check_interval_s)
         while True:
-            ended = self.events.wait(None)
+            happened = self.events.wait(self._look(watch))
             if self.signals.count:
                 return self._drain()
             if (status := self.server.ended()) is not None:
                 return Ending(Outcome.BROKE, f"the server ended by itself with status {status}")
-            for event in ended:
-                if self._is_crash(event):
-                    name = event.process.model
-                    return Ending(
-                        Outcome.BROKE, f"the process of model {name} died (pid {event.process.pid})"
-                    )
+            if self.log.crash:
+                return self._await_crash()
+            for reason in filter(None, (self._sickness(event, watch) for event in happened)):
+                return Ending(Outcome.BROKE, reason)
             if self.log.loaded != known:
                 known = set(self.log.loaded)
                 self.events.watch_models()
 
-    def _is_crash(self, event: ModelEnded) -> bool:
+    def _look(self, watch: PathWatch) -> float | None:
+        return watch.look(self.log.num_errors) if SPEECH_MODEL in self.options.models else None
+
+    def _sickness(self, event: ServerEvent, watch: PathWatch) -> str | None:
+        """What is wrong with the server, if an event says so."""
+        match event:
+            case Spoken(failure) if watch.is_sick(failure):
+                return f"the server does not speak any more: {failure}"
+            case ModelEnded(process) if self._is_death(process):
+                return _death(process)
+            case _:
+                return None
+
+    def _is_death(self, process: ModelProcess) -> bool:
         """Not the end of a process whose model was unloaded or loaded anew by the model control API."""
         time.sleep(_RELOAD_GRACE_S)
         self.events.watch_models()
-        is_replaced = event.process.model in self.events.models
-        return not is_replaced and self.options.addresses.is_ready(event.process.model)
+        is_replaced = process.model in self.events.models
+        return not is_replaced and not self.options.addresses.is_unloaded(process.model)
+
+    def _await_crash(self) -> Ending:
+        """The server ends once it has written its stack, unless it hangs over that."""
+        deadline = time.monotonic() + _CRASH_GRACE_S
+        while self.server.ended() is None and (left_s := deadline - time.monotonic()) > 0:
+            self.events.wait(left_s)
+        return Ending(Outcome.BROKE, f"the server crashed: {self.log.crash}")
 
     def _drain(self) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal."""
@@ -187,6 +224,10 @@ class _Run:
             "stopped" if clean else "stopped; Triton still counted requests in flight at its exit timeout"
         )
         return Ending(Outcome.STOPPED)
+
+
+def _death(process: ModelProcess) -> str:
+    return f"the process of model {process.model} died (pid {process.pid})"
 
 
 def show(line: str) -> None:

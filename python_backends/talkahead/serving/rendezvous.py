@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def draining_flag(folder: Path) -> Path:
-    """While this file is there, new streams are refused. `folder` is `acknowledgements.rendezvous_folder`."""
+    """While this file is there, new streams are refused. `folder` is where the models meet."""
     return folder / "draining"

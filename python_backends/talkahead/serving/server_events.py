@@ -14,6 +14,7 @@ from types import FrameType
 from talkahead.serving.process_watch import ModelProcess, model_processes
 from talkahead.serving.server_log import ServerLog
 from talkahead.serving.server_process import ServerProcess
+from talkahead.serving.syllable import Syllable
 
 _READ_BYTES = 65_536
 
@@ -49,33 +50,48 @@ class ModelEnded:
     process: ModelProcess
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """A syllable that was asked for is over; `failure` is why it was not spoken, or empty."""
+
+    failure: str
+
+
+ServerEvent = ModelEnded | Spoken
+
+
 class ServerEvents:
     """A selector over one server's descriptors; used by one thread."""
 
-    def __init__(self, server: ServerProcess, log: ServerLog, signals: StopSignals) -> None:
-        self._server, self._log, self._signals = server, log, signals
+    def __init__(
+        self, server: ServerProcess, log: ServerLog, signals: StopSignals, syllable: Syllable
+    ) -> None:
+        self._server, self._log, self._signals, self._syllable = server, log, signals, syllable
         self._unread = b""
         self._models: dict[int, ModelProcess] = {}
         self._selector = selectors.DefaultSelector()
-        self._selector.register(signals.reader, selectors.EVENT_READ)
+        for end in (signals.reader, syllable.ear):
+            self._selector.register(end, selectors.EVENT_READ)
         assert server.log_pipe is not None
         self._log_fd = server.log_pipe.fileno()
         self._selector.register(self._log_fd, selectors.EVENT_READ)
         self._server_handle = os.pidfd_open(server.pid)
         self._selector.register(self._server_handle, selectors.EVENT_READ)
 
-    def wait(self, timeout_s: float | None) -> list[ModelEnded]:
-        """Blocks until something happened; relays the log; returns which models ended."""
-        ended = []
+    def wait(self, timeout_s: float | None) -> list[ServerEvent]:
+        """Blocks until something happened; relays the log; returns the rest."""
+        happened: list[ServerEvent] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._signals.reader:
                 self._signals.reader.recv(_READ_BYTES)
             elif key.fd == self._log_fd:
                 self._read_log()
+            elif key.fileobj is self._syllable.ear:
+                happened.append(Spoken(self._syllable.heard()))
             elif isinstance(key.data, ModelProcess):
-                ended.append(ModelEnded(key.data))
+                happened.append(ModelEnded(key.data))
                 self._forget(key.data)
-        return ended
+        return happened
 
     def watch_models(self) -> None:
         """Adds the model processes that started since the last call."""

@@ -10,6 +10,7 @@ from enum import IntEnum
 _LINE = re.compile(r"(?P<level>[IWEFV])\d{4} (?P<time>\S+) +\d+ (?P<source>[^\]]+)\] (?P<text>.*)")
 _FAILED = re.compile(r"failed to load '(?P<model>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL)
 _LOADED = re.compile(r"successfully loaded '(?P<model>[^']+)'")
+_CRASHED = re.compile(r"Signal \((?!15\))\d+\) received")
 _TABLE = re.compile(r"\s*[+|]")
 _TRACE = re.compile(r"At:$|  ")
 _NOISE = (
@@ -58,6 +59,10 @@ class ServerLog:
     loaded: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)
     """Why a model did not load, by model."""
+    num_errors: int = 0
+    """Lines of that level, whether they are shown or not."""
+    crash: str = ""
+    """The signal that has hit the server, in its own words. Now and then it hangs then, and does not end."""
     _failing: str | None = None
     """The model whose error goes on over the next lines (a traceback)."""
     _is_shown: bool = False
@@ -65,13 +70,16 @@ class ServerLog:
     def read(self, line: str) -> None:
         match = _LINE.match(line)
         if match is None:
+            if crash := _CRASHED.match(line):
+                self.crash = crash[0]
             self._read_continuation(line)
             return
         self._failing = None
         level, text = _LEVELS[match["level"]], _plain(match["text"])
         self._notice(text)
-        is_noise = self.level is not LogLevel.DEBUG and any(noise in line for noise in _NOISE)
-        self._is_shown = level >= self.level and not is_noise
+        is_noise = any(noise in line for noise in _NOISE)
+        self.num_errors += level is LogLevel.ERROR and not is_noise
+        self._is_shown = level >= self.level and (self.level is LogLevel.DEBUG or not is_noise)
         if self._is_shown:
             self.show(f"{match['time'][:12]} {level.name.lower():7} {text}  ({match['source']})")
 
@@ -91,6 +99,8 @@ class ServerLog:
             return
         if self.level is not LogLevel.DEBUG and any(noise in line for noise in _NOISE):
             return
+        # The stack of an error that Triton reports is noise; an exception that ended a process is not.
+        self._is_shown |= line.startswith("Traceback ")
         if self._is_shown or not _TRACE.match(line):
             self.show(f"             {line}")
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from talkahead.config import THREADS_PREFIX
+from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
-from talkahead.engine.acknowledgements import rendezvous_folder
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import prepare
 from talkahead.serving.rendezvous import draining_flag
@@ -36,6 +35,7 @@ class ServeOptions:
     drain_timeout_s: float = 30.0
     exit_timeout_s: int = 10
     restarts: int = 3
+    check_interval_s: float = 60.0
     binary: Path | None = None
 
     @property
@@ -48,14 +48,13 @@ class ServerProcess:
 
     def __init__(self, options: ServeOptions) -> None:
         self._runtime = Path(tempfile.mkdtemp(prefix="talkahead-runtime-"))
+        # Apart from the runtime folder, whose longer name a socket's path would not have room for.
+        self._meeting_place = Path(tempfile.mkdtemp(prefix="talkahead-"))
         try:
             self._process = self._start(options)
         except BaseException:
-            shutil.rmtree(self._runtime, ignore_errors=True)
+            self._remove_folders()
             raise
-        self._meeting_place = rendezvous_folder(self.pid)
-        # An earlier server may have had this process id and been killed with its launcher.
-        shutil.rmtree(self._meeting_place, ignore_errors=True)
         self.log_pipe = self._process.stdout
         assert self.log_pipe is not None
         os.set_blocking(self.log_pipe.fileno(), False)
@@ -69,7 +68,12 @@ class ServerProcess:
             command = [setpriv, "--pdeathsig", "TERM", "--", *command]
         return subprocess.Popen(
             command,
-            env={**installation.environment, **torch_environment(), **threads},
+            env={
+                **installation.environment,
+                **torch_environment(),
+                **threads,
+                MEETING_PLACE: str(self._meeting_place),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -83,9 +87,7 @@ class ServerProcess:
 
     def refuse_new_streams(self) -> None:
         """The frontend answers from now on that the server is going away."""
-        flag = draining_flag(self._meeting_place)
-        flag.parent.mkdir(mode=0o700, exist_ok=True)
-        flag.touch()
+        draining_flag(self._meeting_place).touch()
 
     def ask_to_stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -103,6 +105,9 @@ class ServerProcess:
             self.log_pipe.close()
         for region in _SHARED_MEMORY.glob(f"{self._runtime.name}*"):
             region.unlink(missing_ok=True)
+        self._remove_folders()
+
+    def _remove_folders(self) -> None:
         for folder in (self._meeting_place, self._runtime):
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -32,10 +32,12 @@ _WARM_UP_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class SenderOutlet:
-    """One segment's response sender, as the engine sees it."""
+    """One segment's response sender, as the engine sees it. Its end is told, whatever Triton takes of it."""
 
     wire: Wire
     sender: ResponseSender
+    name: str
+    """The request's id, for the log."""
 
     def send(self, window: Window) -> None:
         response = self.wire.response(
@@ -44,10 +46,10 @@ class SenderOutlet:
         self.sender.send(response)
 
     def close(self) -> None:
-        self.sender.send(flags=self.wire.final)
+        self.wire.close(f"the end of a segment of {self.name!r}", self.sender)
 
     def fail(self, error: TalkaheadError) -> None:
-        self.sender.send(self.wire.failure(error), flags=self.wire.final)
+        self.wire.refuse(f"the error of {self.name!r}", self.sender, error)
 
 
 class TalkerServer:
@@ -82,16 +84,17 @@ class TalkerServer:
             address=self._receiver.address,
             telemetry=self._telemetry,
             tell=self._progress.send,
+            log=api.Logger.log_error,
         )
         self._receiver.start(self._engine)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:
-            outlet = SenderOutlet(self._wire, request.get_response_sender())
+            outlet = SenderOutlet(self._wire, request.get_response_sender(), request.request_id())
             try:
                 segment = self._read(request, outlet)
             except Exception as error:
-                outlet.sender.send(self._wire.failure(error), flags=self._wire.final)
+                self._wire.refuse(f"a segment of {outlet.name!r}", outlet.sender, error)
             else:
                 self._engine.submit(segment)
 
@@ -107,7 +110,7 @@ class TalkerServer:
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
             prompt=self._wire.array(request, "PROMPT").astype(np.float32),
             options=options,
-            request_id=request.request_id(),
+            request_id=outlet.name,
             outlet=outlet,
             method=self._methods.of(options),
         )

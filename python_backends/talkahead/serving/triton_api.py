@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,16 +48,18 @@ class TritonApi(Metrics, Protocol):
     Tensor: Any
     InferenceResponse: Any
     TritonError: Any
-    Logger: Any
 
     def get_input_tensor_by_name(self, request: InferenceRequest, name: str) -> Any: ...  # noqa: ANN401
 
 
 class Wire:
-    """Reads requests and builds responses. Every tensor has a leading batch dimension of 1 on the wire."""
+    """Reads requests, builds responses, ends streams. On the wire every tensor has a leading batch dimension
+    of 1.
+    """
 
     def __init__(self, api: TritonApi) -> None:
         self._api = api
+        self._log = api.Logger
         self.final = api.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
     def optional(self, request: InferenceRequest, name: str) -> Array | None:
@@ -101,3 +104,56 @@ class Wire:
             f"{code}: {message}", getattr(self._api.TritonError, _CODES[code])
         )
         return self._api.InferenceResponse(output_tensors=[], error=triton_error)
+
+    def end(
+        self, what: str, sender: ResponseSender, *choices: Callable[[], object], is_apart: bool = True
+    ) -> bool:
+        """Ends a request with the first of some responses that Triton takes; whether it was the first.
+
+        Like `refuse` and `close` it never raises, so that neighbours go on: what fails is logged, and where
+        no choice is left the request ends with an error.
+
+        Args:
+            is_apart: the final flag follows in a call of its own, which may still end the request where no
+                response could be sent: the flag closes Triton's sender, whatever becomes of the rest of its
+                call. Not so where the next step of an ensemble may answer with an error at once: a flag that
+                comes after an error is not counted, and the ensemble's request never ends.
+        """
+        failures: list[Exception] = []
+        for choice in choices:
+            try:
+                sender.send(choice(), flags=0 if is_apart else self.final)
+            except Exception as error:
+                self.note(what, error)
+                failures.append(error)
+            else:
+                if is_apart:
+                    self.close(what, sender)
+                return not failures
+        self._excuse(what, sender, failures[-1])
+        return False
+
+    def refuse(self, what: str, sender: ResponseSender, error: Exception) -> None:
+        """Ends a request with an error; what is not ours to expect is logged."""
+        if not isinstance(error, TalkaheadError):
+            self.note(what, error)
+        self._excuse(what, sender, error)
+
+    def close(self, what: str, sender: ResponseSender) -> None:
+        """Ends a request that has got all its responses."""
+        try:
+            sender.send(flags=self.final)
+        except Exception as error:
+            self.note(what, error)
+
+    def note(self, what: str, error: Exception) -> None:
+        """In the server's log."""
+        self._log.log_error(f"{what}: {type(error).__name__}: {error}")
+
+    def _excuse(self, what: str, sender: ResponseSender, error: Exception) -> None:
+        try:
+            # In one call, for the flag would not be counted after an error.
+            sender.send(self.failure(error), flags=self.final)
+        except Exception as failure:
+            self.note(what, failure)
+            self.close(what, sender)

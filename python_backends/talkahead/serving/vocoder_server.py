@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +46,6 @@ class VocoderServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        self._log = api.Logger
         self._telemetry = Telemetry(api, "vocoder", ("vocoder",))
         self._device = claim_device(config, "vocoder")
         self._codec = Codec.load(verified(config.folder)).to(self._device)
@@ -58,7 +58,7 @@ class VocoderServer:
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         """Answers through the senders, so that a window is acknowledged after its audio has left."""
-        windows = [self._read(request) for request in requests]
+        windows = [window for request in requests if (window := self._read(request)) is not None]
         # Narrow windows first: they are first chunks.
         for group in sorted({window.width_group for window in windows}):
             self._speak([window for window in windows if window.width_group == group])
@@ -67,11 +67,19 @@ class VocoderServer:
         self._acknowledgements.close()
         self._telemetry.close()
 
-    def _read(self, request: InferenceRequest) -> _Window:
-        header = WindowHeader.from_array(self._wire.array(request, "WINDOW"))
-        return _Window(
-            request, header, self._wire.array(request, "FRAMES"), self._wire.array(request, "STATS")
-        )
+    def _read(self, request: InferenceRequest) -> _Window | None:
+        """None where it cannot be read, which is told to whom it can be told."""
+        header = None
+        try:
+            header = WindowHeader.from_array(self._wire.array(request, "WINDOW"))
+            return _Window(
+                request, header, self._wire.array(request, "FRAMES"), self._wire.array(request, "STATS")
+            )
+        except Exception as error:
+            self._wire.refuse(f"window {header}", request.get_response_sender(), error)
+            if header is not None:
+                self._acknowledge(header, ok=False)
+            return None
 
     def _speak(self, windows: list[_Window]) -> None:
         with self._telemetry.timed("vocoder"):
@@ -89,7 +97,7 @@ class VocoderServer:
             )
         except Exception as error:
             if len(windows) == 1:
-                self._log.log_error(f"window {windows[0].header}: {type(error).__name__}: {error}")
+                self._wire.note(f"window {windows[0].header}", error)
                 return [None]
             return [samples for window in windows for samples in self._audio([window])]
         return [
@@ -102,16 +110,26 @@ class VocoderServer:
 
     def _answer(self, window: _Window, samples: Array | None) -> None:
         """A failed window is an empty chunk and a negative acknowledgement: the talker ends its stream."""
+        is_sent = self._wire.end(
+            f"window {window.header}",
+            window.request.get_response_sender(),
+            partial(self._response, window, samples),
+            partial(self._response, window, None),
+        )
+        self._acknowledge(window.header, ok=is_sent and samples is not None)
+
+    def _response(self, window: _Window, samples: Array | None) -> object:
         header = window.header
-        response = self._wire.response(
+        return self._wire.response(
             AUDIO=np.zeros(0, np.float32) if samples is None else samples,
             SAMPLE_RATE=self._rate,
             CHUNK_INDEX=np.array([header.chunk], np.int32),
             IS_LAST=np.array([header.last == 1 and samples is not None]),
             STATS=window.stats,
         )
-        window.request.get_response_sender().send(response, flags=self._wire.final)
-        done = WindowDone(header.stream, header.generation, header.chunk, ok=samples is not None)
+
+    def _acknowledge(self, header: WindowHeader, ok: bool) -> None:
+        done = WindowDone(header.stream, header.generation, header.chunk, ok)
         self._acknowledgements.send(header.address, done)
 
     def _decode(self, frames: list[npt.NDArray[np.int32]], phases: list[int], first: int) -> list[Array]:

@@ -21,7 +21,7 @@ from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree, TreeShape
-from talkahead.types import SegmentHeader, StopReason
+from talkahead.types import SegmentHeader, StopReason, WindowHeader
 from torch import Tensor
 
 VOICES = 64
@@ -99,7 +99,7 @@ class ScriptedBackbone:
 
 @dataclass
 class Outlet:
-    """Remembers its windows and how it ended; `breaks_at` makes a call raise."""
+    """Remembers its windows and how it ended; `breaks_at` makes the call with that window raise."""
 
     log: list[tuple[str, Outlet]] = field(default_factory=list)
     breaks_at: int = -1
@@ -109,7 +109,7 @@ class Outlet:
     def send(self, window: Window) -> None:
         assert self.end is None
         if len(self.windows) == self.breaks_at:
-            raise ConnectionError("the client has left")
+            raise MemoryError("no shared memory")
         self.windows.append(window)
         self.log.append(("send", self))
 
@@ -123,8 +123,6 @@ class Outlet:
         assert self.end is None, "ended twice"
         self.end = how
         self.log.append(("end", self))
-        if self.breaks_at >= 0:
-            raise ConnectionError("the client has left")
 
     @property
     def error(self) -> TalkaheadError:
@@ -155,7 +153,8 @@ class Rig:
         self.outlets: list[Outlet] = []
         self.answered: set[tuple[int, int, int]] = set()
         self.told: list[StreamProgress] = []
-        self._losses: list[Channel] = []
+        self.logged: list[str] = []
+        self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
             self.backbone,
             DecodeStep(self.backbone, NullDrafter(), MatchVerifier()),
@@ -164,6 +163,7 @@ class Rig:
             telemetry=NoTelemetry(),
             address=address,
             tell=self._hear,
+            log=self.logged.append,
         )
 
     def submit(
@@ -194,10 +194,13 @@ class Rig:
             frontend=FRONTEND,
         )
         chosen = RequestOptions.from_parameters({"temperature": 0.0, **options})  # type: ignore[dict-item]
-        channel = Channel(outlet, lambda job: job(), self._losses.append)
+        channel = Channel(outlet, lambda job: job(), self._lose, self.logged.append)
         self.loop.submit(SegmentRequest(header, prompt, chosen, request_id, outlet), channel)
         self._tell_losses()
         return outlet
+
+    def _lose(self, window: Window, failure: Exception) -> None:
+        self._losses.append((window.header, str(failure)))
 
     def _hear(self, address: int, progress: StreamProgress) -> None:
         assert address == FRONTEND
@@ -214,7 +217,7 @@ class Rig:
 
     def _tell_losses(self) -> None:
         while self._losses:
-            self.loop.lose(self._losses.pop())
+            self.loop.lose(*self._losses.pop(0))
 
     def answer(self, outlet: Outlet | None = None, ok: bool = True) -> bool:
         """Acknowledge what has been sent and not been answered; whether there was anything."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
+from talkahead.config import MEETING_PLACE
 from talkahead.engine.acknowledgements import (
     AcknowledgementReceiver,
     AcknowledgementSender,
@@ -26,6 +28,7 @@ from talkahead.engine.acknowledgements import (
     rendezvous_folder,
 )
 from talkahead.errors import TalkaheadError
+from talkahead.serving.doctor import _TEMPORARY_CHARACTERS
 
 LARGE = 2**63 - 1
 MESSAGES: list[Datagram] = [
@@ -37,7 +40,7 @@ MESSAGES: list[Datagram] = [
     CancelRequest(request_id="a ü 漢", reply_to="/somewhere"),
     CancelReport(3),
     LoadRequest("/somewhere"),
-    LoadReport(1, 2, 3, 32, 41.5, healthy=False),
+    LoadReport(1, 2, 3, 32, 41.5, 7),
 ]
 
 
@@ -144,12 +147,39 @@ def test_control_asks_every_living_talker(tmp_path: Path) -> None:
 
 
 def test_control_without_a_talker_finds_nobody(tmp_path: Path) -> None:
-    assert ControlClient(tmp_path / "missing").load() == []
+    assert ControlClient(tmp_path).load() == []
 
 
-def test_models_of_one_server_meet_where_no_other_user_looks(tmp_path: Path) -> None:
-    assert rendezvous_folder() == rendezvous_folder(os.getppid())
-    assert rendezvous_folder(1) != rendezvous_folder(2)
-    receiver = AcknowledgementReceiver(tmp_path / "meeting")
-    assert stat.S_IMODE((tmp_path / "meeting").stat().st_mode) == 0o700
+def test_models_meet_in_the_launcher_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEETING_PLACE, str(tmp_path))
+    assert rendezvous_folder() == tmp_path
+    receiver = AcknowledgementReceiver()
+    assert [path.parent for path in tmp_path.glob("talker-*.sock")] == [tmp_path]
     receiver.close()
+
+
+def test_without_a_launcher_models_meet_in_a_folder_of_their_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = rendezvous_folder()
+    assert folder == tmp_path / f"talkahead-{os.getppid()}" == rendezvous_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_models_refuse_to_meet_where_others_may_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"talkahead-{os.getppid()}").mkdir(mode=0o755)
+    for socket_of in (AcknowledgementReceiver, AcknowledgementSender, ControlClient):
+        with pytest.raises(TalkaheadError, match=r"cannot meet: .*open to others \(mode 755\); .* TMPDIR"):
+            socket_of()
+
+
+def test_a_socket_of_the_longest_name_fits_where_the_doctor_says_so() -> None:
+    with tempfile.TemporaryDirectory() as short:
+        temporary = Path(short) / ("x" * (_TEMPORARY_CHARACTERS - len(short) - 1))
+        temporary.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="talkahead-", dir=temporary))
+        assert len(str(temporary)) == _TEMPORARY_CHARACTERS
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as longest:
+            longest.bind(str(folder / f"frontend-{2**62 - 1}.sock"))

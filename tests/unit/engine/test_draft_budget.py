@@ -99,8 +99,8 @@ def test_noise_moves_nothing(rows: int) -> None:
     """Two sizes that are worth about the same: after it has settled it stays, but for trials."""
     budget = DraftBudget(SIZES)
     run(budget, rows, 4_000, noise=0.3)
-    chosen = [size for size in run(budget, rows, 4_000, noise=0.3, seed=1)]
-    settled = [one for one, other in itertools.pairwise(chosen) if one == other]
+    chosen = run(budget, rows, 4_000, noise=0.3, seed=1)
+    settled = [usual(chosen[first : first + 40]) for first in range(0, 4_000, 40)]
     changes = sum(one != other for one, other in itertools.pairwise(settled))
     assert changes <= 4
 
@@ -109,7 +109,20 @@ def test_trials_cost_little() -> None:
     budget = DraftBudget(SIZES)
     run(budget, 4, 2_000)
     chosen = run(budget, 4, 6_400)
-    assert sum(size != usual(chosen) for size in chosen) <= 6_400 // 64 + 1
+    assert sum(size != usual(chosen) for size in chosen) <= 6_400 // 32 + 6
+
+
+def test_steps_right_after_a_change_of_size_decide_nothing() -> None:
+    """They cost three times as much as those behind them, whatever the size: single steps would look bad."""
+    budget, last, repeats, chosen = DraftBudget(SIZES), 0, 0, []
+    for _ in range(4_000):
+        size = budget.choose(1)
+        repeats = repeats + 1 if size == last else 0
+        last = size
+        chosen.append(size)
+        budget.see(1, size, memory_bound(1, size) * (3.0 if repeats < 3 else 1.0))
+        budget.heed(size, GAINS[size], 1)
+    assert usual(chosen[-500:]) == best(1)
 
 
 def test_an_interruption_does_not_count_for_what_it_took() -> None:

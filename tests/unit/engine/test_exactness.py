@@ -16,7 +16,7 @@ from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import NoTelemetry
-from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
@@ -39,6 +39,10 @@ def llama() -> Llama:
     for value in llama.parameters():
         value.mul_(6.0)
     return llama
+
+
+def _never(window: Window, failure: Exception) -> None:
+    raise failure
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ class Stage:
             telemetry=NoTelemetry(),
             address=1,
             tell=lambda address, progress: None,
+            log=print,
         )
 
     def submit(self, utterance: Utterance) -> None:
@@ -106,7 +111,7 @@ class Stage:
             last = int(index == len(outlets) - 1)
             header = SegmentHeader(utterance.stream, index, last, 0, 0, utterance.seed)
             request = SegmentRequest(header, prompt, utterance.options, "", outlet)
-            self.loop.submit(request, Channel(outlet, lambda job: job(), lambda channel: None))
+            self.loop.submit(request, Channel(outlet, lambda job: job(), _never, print))
 
     def answer(self, stream: int) -> bool:
         windows = [window.header for outlet in self.outlets[stream] for window in outlet.windows]

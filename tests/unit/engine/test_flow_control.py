@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -146,6 +147,76 @@ def test_a_cancel_that_overtakes_its_stream_still_ends_it() -> None:
     rig.assert_empty()
 
 
+END: dict[str, Callable[[Rig], object]] = {
+    "spoken": lambda rig: rig.finish(),
+    "cancelled": lambda rig: (rig.loop.cancel(None, "mine"), rig.finish()),
+    "given up": lambda rig: (rig.run(), rig.advance(CONFIG.idle_timeout_s)),
+    "refused": lambda rig: rig.finish(),
+}
+"""How the first stream of a request id ended."""
+
+
+@pytest.mark.parametrize("end", END)
+def test_a_cancel_that_comes_after_its_stream_spares_the_next_of_the_same_id(end: str) -> None:
+    rig = Rig()
+    if end == "refused":
+        rig.loop.cancel(None, "mine")
+    rig.submit(1, 30, request_id="mine")
+    END[end](rig)
+    rig.assert_empty()
+    assert [rig.loop.cancel(None, "mine") for _ in range(2)] == [0, 0]
+    rig.advance(60)
+    assert rig.loop.cancel(None, "mine") == 0  # however late
+    again = rig.submit(2, 30, request_id="mine")
+    rig.finish()
+    assert again.tokens == script(2, 30)
+    rig.assert_empty()
+
+
+def test_an_id_that_is_used_again_is_cancelled_again() -> None:
+    rig = Rig()
+    for stream in range(3):
+        outlet = rig.submit(stream, 30, request_id="mine")
+        rig.run(2)
+        assert rig.loop.cancel(None, "mine") == 1
+        rig.finish()
+        assert outlet.error.code is Code.CANCELLED
+    assert rig.loop.cancel(None, "never seen") == 0
+    assert rig.submit(9, 30, request_id="never seen").error.code is Code.CANCELLED
+    rig.finish()
+    rig.assert_empty()
+
+
+def test_a_cancel_meets_whichever_of_an_id_is_open() -> None:
+    """One of two has ended: the cancel is for the other."""
+    rig = Rig()
+    short, long = rig.submit(1, 5, request_id="mine"), rig.submit(2, 90, request_id="mine")
+    rig.run()
+    rig.answer(short)
+    assert short.end == "closed"
+    assert rig.loop.cancel(None, "mine") == 1
+    rig.finish()
+    assert long.error.code is Code.CANCELLED
+    assert rig.loop.cancel(None, "mine") == 0
+    assert rig.submit(3, 5, request_id="mine").end is None
+    rig.finish()
+    rig.assert_empty()
+
+
+def test_finished_ids_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("talkahead.engine.ledger._REMEMBERED_STREAMS", 2)
+    rig = Rig()
+    for stream, name in enumerate(("first", "second", "first", "third")):
+        rig.submit(stream, 5, request_id=name)
+        rig.finish()
+    names = ("first", "second", "third")
+    for name in names:
+        rig.loop.cancel(None, name)
+    outlets = [rig.submit(10 + index, 5, request_id=name) for index, name in enumerate(names)]
+    rig.finish()
+    assert [outlet.end == "closed" for outlet in outlets] == [True, False, True]
+
+
 def test_a_stream_whose_windows_are_never_acknowledged_is_freed_and_whoever_listens_is_told() -> None:
     rig = Rig()
     outlet = rig.submit(3, 90)
@@ -217,16 +288,76 @@ def test_late_and_repeated_acknowledgements_change_nothing() -> None:
     rig.assert_empty()
 
 
-@pytest.mark.parametrize("breaks_at", [0, 2])
-def test_a_broken_outlet_frees_its_stream_and_leaves_neighbours_alone(breaks_at: int) -> None:
-    rig = Rig()
-    broken, rest = rig.submit(3, 60, last=False, breaks_at=breaks_at), rig.submit(3, 60, segment=1)
+@pytest.mark.parametrize("address", [0, 1], ids=["alone", "acknowledged"])
+@pytest.mark.parametrize(("breaks_at", "segment"), [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)])
+def test_a_window_that_cannot_be_sent_ends_its_stream_with_an_error_as_its_last_response(
+    breaks_at: int, segment: int, address: int
+) -> None:
+    rig = Rig(address=address)
+    outlets = [
+        rig.submit(3, 60, segment=index, last=index == 1, breaks_at=breaks_at if index == segment else -1)
+        for index in range(2)
+    ]
     neighbour = rig.submit(4, 60)
     rig.finish()
-    assert len(broken.windows) == breaks_at
-    assert (broken.end, rest.end) == ("closed", "closed")
+    assert len(outlets[segment].windows) == breaks_at
+    told = [outlet.error for outlet in outlets if outlet.end != "closed"]
+    assert [(error.code, "could not be sent: no shared memory" in str(error)) for error in told] == [
+        (Code.INTERNAL, True)
+    ]
+    mine = [outlet for what, outlet in rig.log if outlet in outlets]
+    assert mine[-1].end is told[0]
+    assert [line for line in rig.logged if "stream 3 (request ''): chunk" in line] == rig.logged != []
     assert neighbour.tokens == script(4, 60)
     rig.assert_empty()
+
+
+def test_the_last_window_of_a_stream_that_cannot_be_sent_is_missed() -> None:
+    rig = Rig()
+    whole = rig.submit(3, 20)
+    rig.finish()
+    broken = rig.submit(4, 20, breaks_at=len(whole.windows) - 1)
+    rig.finish()
+    assert "could not be sent" in str(broken.error)
+    rig.assert_empty()
+
+
+def test_a_window_that_is_lost_late_changes_nothing() -> None:
+    """Its stream is over, or another has its id."""
+    rig = Rig()
+    first = rig.submit(3, 30)
+    rig.run()
+    header = first.windows[0].header
+    rig.advance(CONFIG.idle_timeout_s)
+    rig.loop.lose(header, "late")
+    again = rig.submit(3, 30)
+    rig.run()
+    rig.loop.lose(header, "late")
+    rig.finish()
+    assert again.tokens == script(3, 30)
+    rig.assert_empty()
+
+
+FAULTS: dict[str, tuple[Callable[[Rig, Outlet], object], bool]] = {
+    "denied": (lambda rig, outlet: rig.answer(outlet, ok=False), True),
+    "idle": (lambda rig, outlet: rig.advance(CONFIG.idle_timeout_s), True),
+    "cancelled": (lambda rig, outlet: rig.loop.cancel(3, None), False),
+    "shut down": (lambda rig, outlet: rig.loop.fail_all(TalkaheadError("over", Code.UNAVAILABLE)), False),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_stream_that_failed_by_our_fault_is_in_the_log(fault: str) -> None:
+    happen, is_logged = FAULTS[fault]
+    rig = Rig()
+    outlet = rig.submit(3, 90, request_id="mine")
+    rig.run()
+    happen(rig, outlet)
+    if fault != "shut down":
+        rig.finish()
+    assert outlet.end is not None
+    assert len(rig.logged) == is_logged
+    assert all(line.startswith("stream 3 (request 'mine'): ") for line in rig.logged)
 
 
 def test_segments_that_come_after_the_end_are_closed() -> None:

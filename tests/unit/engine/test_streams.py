@@ -261,7 +261,7 @@ def test_a_prompt_that_cannot_be_spoken_is_refused(prompt: np.ndarray) -> None:
         SegmentRequest(
             SegmentHeader(2, 0, 1, 0, 9, 7), prompt.astype(np.float32), RequestOptions(), "", outlet
         ),
-        Channel(outlet, lambda job: job(), lambda channel: None),
+        Channel(outlet, lambda job: job(), lambda window, failure: None, rig.logged.append),
     )
     assert "PROMPT" in str(outlet.error)
     rig.finish()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import pytest
@@ -65,7 +66,14 @@ class Server:
     def __post_init__(self) -> None:
         self.receiver = AcknowledgementReceiver(self.folder)
         self.vocoder = AcknowledgementSender(self.folder)
-        self.engine = TalkerEngine(self.backbone, CONFIG, address=self.receiver.address, telemetry=self)
+        self.logged: list[str] = []
+        self.engine = TalkerEngine(
+            self.backbone,
+            CONFIG,
+            address=self.receiver.address,
+            telemetry=self,
+            log=self.logged.append,
+        )
         self.receiver.start(self.engine)
 
     def stage(self, name: str, seconds: float) -> None:
@@ -86,9 +94,17 @@ class Server:
         self.ends.append(reason)
 
     def submit(
-        self, stream: int, frames: int, *, answers: bool = True, breaks_at: int = -1, request_id: str = ""
+        self,
+        stream: int,
+        frames: int,
+        *,
+        answers: bool = True,
+        breaks_at: int = -1,
+        request_id: str = "",
+        line: Line | None = None,
     ) -> Line:
-        line = Line(breaks_at=breaks_at, vocoder=self.vocoder if answers else None)
+        line = line or Line()
+        line.breaks_at, line.vocoder = breaks_at, self.vocoder if answers else None
         prompt = np.zeros((3, 4), dtype=np.float32)
         prompt[0, :2] = stream, frames
         header = SegmentHeader(stream, 0, 1, 0, 9, 7)
@@ -127,7 +143,17 @@ def test_sixteen_threads_each_get_their_own(server: Server) -> None:
     assert server.stages == {"queue", "prefill", "step", "first_window", "emit"}
 
 
-def test_a_failing_backbone_ends_every_stream_and_the_engine_says_so(server: Server) -> None:
+@pytest.fixture
+def deaths(monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[threading.ExceptHookArgs]:
+    """Threads that an exception has ended."""
+    seen: SimpleQueue[threading.ExceptHookArgs] = SimpleQueue()
+    monkeypatch.setattr("threading.excepthook", seen.put)
+    return seen
+
+
+def test_a_failing_backbone_ends_every_stream_and_then_the_loop_s_thread(
+    server: Server, deaths: SimpleQueue[threading.ExceptHookArgs]
+) -> None:
     speaking = [server.submit(stream, 90, answers=False) for stream in range(10)]
     for line in speaking[:8]:
         assert line.started.wait(PATIENCE_S)
@@ -147,12 +173,43 @@ def test_a_failing_backbone_ends_every_stream_and_the_engine_says_so(server: Ser
         line.wait()
         assert line.error.code is Code.INTERNAL
         assert "out of memory" in str(line.error)
-    assert not server.engine.is_healthy
-    assert not server.engine.load().healthy
+    death = deaths.get(timeout=PATIENCE_S)
+    assert death.thread is not None and death.thread.name == "talker-loop"
+    assert str(death.exc_value) == "out of memory" and deaths.empty()
+    assert server.logged[-1] == "the talker's loop failed: RuntimeError: out of memory"
     late = server.submit(12, 5)
     late.wait()
     assert "out of memory" in str(late.error)
     assert server.engine.cancel(3, None) == 0
+
+
+def test_a_loop_that_fails_dies_only_when_everybody_has_been_told(
+    server: Server, deaths: SimpleQueue[threading.ExceptHookArgs]
+) -> None:
+    may_be_told = threading.Event()
+
+    class Slow(Line):
+        def fail(self, error: TalkaheadError) -> None:
+            assert may_be_told.wait(PATIENCE_S)
+            super().fail(error)
+
+    slow = server.submit(1, 90, answers=False, line=Slow())
+    assert slow.started.wait(PATIENCE_S)
+    server.backbone.on_step = lambda: 1 / 0  # type: ignore[assignment, return-value]
+    trigger = server.submit(2, 90)
+    server.submit(3, 5)
+    with pytest.raises(Empty):
+        deaths.get(timeout=0.2)
+    may_be_told.set()
+    deaths.get(timeout=PATIENCE_S)
+    assert [type(line.end) for line in (slow, trigger)] == [TalkaheadError] * 2
+
+
+def test_an_engine_that_is_closed_dies_quietly(
+    server: Server, deaths: SimpleQueue[threading.ExceptHookArgs]
+) -> None:
+    server.engine.close()
+    assert deaths.empty() and server.logged == []
 
 
 def test_closing_ends_every_stream_with_an_error(server: Server) -> None:
@@ -164,7 +221,6 @@ def test_closing_ends_every_stream_with_an_error(server: Server) -> None:
     late = server.submit(30, 5)
     late.wait()
     assert late.error.code is Code.UNAVAILABLE
-    assert server.engine.is_healthy
 
 
 def test_a_raising_outlet_does_not_disturb_others(server: Server) -> None:
@@ -174,7 +230,20 @@ def test_a_raising_outlet_does_not_disturb_others(server: Server) -> None:
         line.wait()
         assert line.tokens == script(stream, 90)
     broken.wait()
-    assert server.engine.is_healthy
+    assert "chunk 1 could not be sent: MemoryError: no shared memory" in str(broken.error)
+    assert server.submit(4, 5).wait() is None
+
+
+def test_an_end_that_cannot_be_told_is_in_the_log(server: Server) -> None:
+    class Closed(Line):
+        def _end(self, how: TalkaheadError | str) -> None:
+            super()._end(how)
+            raise BrokenPipeError("nobody there")
+
+    for line in (server.submit(1, 5, line=Closed()), server.submit(2, 5, breaks_at=0, line=Closed())):
+        line.wait()
+    server.submit(3, 5).wait()
+    assert server.logged.count("the end of a segment: BrokenPipeError: nobody there") == 2
 
 
 def test_control_cancels_and_reports_over_the_socket(server: Server) -> None:
@@ -182,7 +251,7 @@ def test_control_cancels_and_reports_over_the_socket(server: Server) -> None:
     assert line.started.wait(PATIENCE_S)
     control = ControlClient(server.folder)
     (report,) = control.load()
-    assert (report.open_streams, report.slots, report.healthy) == (1, 8, True)
+    assert (report.open_streams, report.slots) == (1, 8)
     assert control.cancel(request_id="mine") == 1
     for window in line.windows:
         header = window.header

@@ -42,16 +42,25 @@ class InferenceResponse:
 
 @dataclass
 class Sender:
-    """Remembers what was sent; like Triton's, it takes nothing after the final flag."""
+    """Remembers what was sent; like Triton's, it takes nothing after the final flag.
+
+    The calls whose numbers are in `fails_at` raise; as with Triton's, the final flag closes it even so.
+    """
 
     sent: list[tuple[InferenceResponse | None, int]] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
+    fails_at: frozenset[int] = frozenset()
+    calls: int = 0
 
     def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        number, self.calls = self.calls, self.calls + 1
         assert not self.is_final, "a response after the final one"
-        self.sent.append((response, flags))
+        is_lost = number in self.fails_at
+        self.sent.append((None if is_lost else response, flags))
         if self.is_final:
             self.ended.set()
+        if is_lost:
+            raise MemoryError("no shared memory")
 
     @property
     def is_final(self) -> bool:
@@ -99,11 +108,26 @@ class Metric:
         self.values.append(value)
 
 
+class Logger:
+    """The server's log."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+
+    def log_error(self, message: str) -> None:
+        self.errors.append(message)
+
+    def log_warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
 class Metrics:
     """Makes `MetricFamily` classes, and finds what was reported."""
 
     def __init__(self) -> None:
         self.metrics: dict[tuple[str, str], Metric] = {}
+        self.Logger = Logger()
         outer = self
 
         class MetricFamily:
@@ -124,14 +148,6 @@ class Metrics:
         ]
 
 
-class Logger:
-    def __init__(self) -> None:
-        self.errors: list[str] = []
-
-    def log_error(self, message: str) -> None:
-        self.errors.append(message)
-
-
 class FakeBackend:
     """One process's `pb_utils`."""
 
@@ -143,7 +159,7 @@ class FakeBackend:
     def __init__(self) -> None:
         self.metrics = Metrics()
         self.MetricFamily = self.metrics.MetricFamily
-        self.Logger = Logger()
+        self.Logger = self.metrics.Logger
 
     def get_input_tensor_by_name(self, request: Request, name: str) -> Tensor | None:
         values = request.inputs.get(name)

@@ -1,7 +1,10 @@
 """Stands in for tritonserver in tests of the launcher: same flags, log lines, pages and child processes.
 
 Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
-after the start, once). A file `open_streams` in the repository is the metrics page's number.
+after the start, once). Files in the repository: `open_streams` is the metrics page's number; `mute` is the
+error of each request for speech, a line per request, the last for all that follow; `complaint` becomes an
+error in the log; `unloaded` names a model that is not in the index; `crash` makes it say that it was hit by a
+signal, and do nothing any more.
 """
 
 import json
@@ -36,9 +39,8 @@ class Pages(BaseHTTPRequestHandler):
         self.answer(text)
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        mute = REPOSITORY / "mute"
-        self.answer(json.dumps({"error": mute.read_text()}) if mute.exists() else "data: {}\n\n")
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.answer(index() if self.path == "/v2/repository/index" else speech())
 
     def answer(self, text: str) -> None:
         self.send_response(200)
@@ -47,6 +49,21 @@ class Pages(BaseHTTPRequestHandler):
 
     def log_message(self, *arguments: object) -> None:
         """Silent."""
+
+
+def index() -> str:
+    unloaded = REPOSITORY / "unloaded"
+    gone = unloaded.read_text() if unloaded.exists() else ""
+    return json.dumps([{"name": model.name, "version": "1", "state": "READY"} for model in MODELS
+                       if model.name != gone])  # fmt: skip
+
+
+def speech() -> str:
+    mute = REPOSITORY / "mute"
+    lines = mute.read_text().splitlines() if mute.exists() else [""]
+    if len(lines) > 1:
+        mute.write_text("\n".join(lines[1:]) + "\n")
+    return json.dumps({"error": lines[0]}) if lines[0] else "data: {}\n\n"
 
 
 def behaviour(model: Path) -> str:
@@ -86,8 +103,15 @@ def main() -> int:
         log("I", f"successfully loaded '{model.name}'")
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())
+    complaint = REPOSITORY / "complaint"
     while not stopped.wait(0.05):
-        pass
+        if (REPOSITORY / "crash").exists():
+            (REPOSITORY / "crash").unlink()
+            print("Signal (11) received.", file=sys.stderr, flush=True)
+            signal.pause()
+        if complaint.exists():
+            log("E", complaint.read_text())
+            complaint.unlink()
     for child in children:
         child.kill()
     if (REPOSITORY / "stubborn").exists():

@@ -113,6 +113,29 @@ def test_a_segment_that_fails_is_told_to_the_talker_and_spares_its_neighbour(enc
     assert bad.error is None, "an error here would leak the ensemble's request"
 
 
+def test_a_prompt_that_cannot_be_sent_is_in_the_log_and_spares_its_neighbours(
+    encoder: EncoderServer, backend: FakeBackend
+) -> None:
+    """Nobody can be told: the call that failed has closed Triton's sender."""
+    lost, whole = segment(5, stream=77), segment(5)
+    lost.sender.fails_at = frozenset([0])
+    encoder.execute([lost, whole])
+    for request in (lost, whole):
+        assert request.sender.ended.wait(10)
+    assert lost.sender.responses == []
+    assert np.isfinite(prompt(whole.sender.responses[0])).all()
+    assert "stream=77" in backend.Logger.errors[0] and "no shared memory" in backend.Logger.errors[0]
+
+
+def test_a_request_that_cannot_be_read_is_refused_and_spares_its_neighbours(
+    encoder: EncoderServer, backend: FakeBackend
+) -> None:
+    strange = Request({"SYMBOLS": np.zeros((3, 4), np.int32)})
+    good, bad, other = answers(encoder, [segment(5), strange, segment(5)])
+    assert bad.error is not None and "VOICE_ID" in str(bad.error)
+    np.testing.assert_array_equal(prompt(good), prompt(other))
+
+
 def test_a_reference_s_speech_follows_its_words(encoder: EncoderServer, repository: Path) -> None:
     audio = recording(1)
     prompted, plain = answers(encoder, [segment(9, key=5, audio=audio), segment(9, voice=AS_THE_REFERENCE)])

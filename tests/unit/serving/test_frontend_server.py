@@ -164,6 +164,33 @@ def test_a_failure_after_the_first_segment_is_left_to_the_talker(
     assert "lexicon gone" in backend.Logger.errors[0]
 
 
+@pytest.mark.parametrize(
+    ("fails_at", "sentence"),
+    [
+        ({0}, "INTERNAL: MemoryError: no shared memory"),
+        ({0, 1}, None),
+        ({1}, None),
+        ({2}, None),
+        ({1, 2}, "INTERNAL: MemoryError: no shared memory"),
+        ({3}, None),
+    ],
+    ids=["first", "its error", "second", "last", "what breaks off", "end"],
+)
+def test_a_segment_that_cannot_be_sent_ends_its_stream_and_spares_its_neighbours(
+    frontend: FrontendServer, backend: FakeBackend, ask: Ask, fails_at: set[int], sentence: str | None
+) -> None:
+    broken = Request({"TEXT": string("One. Two. Three.")})
+    broken.sender.fails_at = frozenset(fails_at)
+    frontend.execute([broken])
+    assert broken.sender.ended.wait(10)
+    assert "no shared memory" in backend.Logger.errors[0] and "stream " in backend.Logger.errors[0]
+    assert (str(broken.sender.error) if broken.sender.error else None) == sentence
+    if fails_at in ({1}, {2}):  # the talker is told
+        *_, last = headers(broken)
+        assert last.last == 1 and (broken.sender.responses[-1].tensors["SYMBOLS"] == -1).all()
+    assert [header.last for header in headers(ask("Four. Five."))] == [0, 1]
+
+
 def spoken_in_turn(frontend: FrontendServer, text: str, over_after: int = -1) -> tuple[Request, int]:
     """The request for a text whose segments are spoken as they come, and the most that were ahead.
 

@@ -127,6 +127,63 @@ def test_a_dead_model_restarts_the_server_on_the_same_ports(launch: Launch, fold
     assert server.stop() == 0
 
 
+def test_the_end_of_an_unloaded_model_is_no_death(launch: Launch, folder: Path) -> None:
+    (folder / "frontend" / "behaviour").write_text("die")
+    (folder / "unloaded").write_text("frontend")
+    server = launch()
+    server.ready()
+    time.sleep(2.0)
+    assert server.stop() == 0 and "restarting" not in server.log
+
+
+def test_a_server_that_hangs_over_its_crash_is_restarted(launch: Launch, folder: Path) -> None:
+    server = launch("--check-interval", "0")
+    first = server.ready()
+    (folder / "crash").touch()
+    assert server.ready() == first
+    assert "error: the server crashed: Signal (11) received\n" in server.log
+    assert server.stop() == 0
+
+
+def test_a_server_that_complains_and_does_not_speak_is_restarted(launch: Launch, folder: Path) -> None:
+    """Twice in a row: once, it may have been held up."""
+    server = launch("--check-interval", "0")
+    first = server.ready()
+    (folder / "mute").write_text("Stub process 'vocoder_0_0' is not healthy.\n" * 2 + "\n")
+    (folder / "complaint").write_text("nothing has become of chunk 3 for 2 s")
+    assert server.ready() == first
+    assert "does not speak any more: Stub process 'vocoder_0_0' is not healthy." in server.log
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("answers", ["held up\n\n", "RESOURCE_EXHAUSTED: 64 streams wait\n" * 4, "\n"])
+def test_a_server_that_complains_and_is_not_sick_goes_on(launch: Launch, folder: Path, answers: str) -> None:
+    server = launch("--check-interval", "0")
+    server.ready()
+    (folder / "mute").write_text(answers)
+    for number in range(2):
+        (folder / "complaint").write_text(f"complaint {number}")
+        server.wait_for(f"complaint {number}")
+    time.sleep(1.3)
+    assert server.stop() == 0 and "restarting" not in server.log
+
+
+def test_a_server_that_falls_silent_is_noticed_without_a_complaint(launch: Launch, folder: Path) -> None:
+    server = launch("--check-interval", "0.2", "--restarts", "0")
+    server.ready()
+    (folder / "mute").write_text("no voice")
+    assert server.process.wait(20) == 1
+    assert "does not speak any more: no voice" in server.log and server.log.endswith("giving up\n")
+
+
+def test_nobody_speaks_without_a_reason(launch: Launch, folder: Path) -> None:
+    server = launch("--check-interval", "0")
+    server.ready()
+    (folder / "mute").write_text("no voice")
+    time.sleep(1.5)
+    assert server.stop() == 0 and "restarting" not in server.log
+
+
 def test_restarts_are_limited(launch: Launch, folder: Path) -> None:
     (folder / "frontend" / "behaviour").write_text("die")
     server = launch("--restarts", "0")

@@ -57,5 +57,23 @@ def test_what_models_print_is_shown_and_tables_are_not(shown: list[str]) -> None
     assert shown[-1].strip() == "+------+"
 
 
+def test_an_exception_that_ended_a_model_is_shown_whole(shown: list[str]) -> None:
+    stack = ["Traceback (most recent call last):", '  File "a.py", line 3, in run', "ValueError: no"]
+    read(shown, *stack)
+    assert [line.strip() for line in shown] == [line.strip() for line in stack]
+
+
+def test_errors_are_counted_whether_they_are_shown_or_not(shown: list[str]) -> None:
+    lines = [NEW.format(level=level, text=f"about {level}") for level in "VIWEE"]
+    noise = NEW.format(level="E", text="CudaDriverHelper has not been initialized.")
+    assert read(shown, *lines, noise, level=LogLevel.ERROR).num_errors == 2
+    assert read(shown, *lines, noise, level=LogLevel.DEBUG).num_errors == 2
+
+
+def test_a_crash_is_noticed_and_a_request_to_stop_is_none(shown: list[str]) -> None:
+    assert read(shown, "Signal (15) received.", "hello").crash == ""
+    assert read(shown, "Signal (11) received.", " 0# 0x00 in tritonserver").crash == "Signal (11) received"
+
+
 def test_a_server_that_says_nothing(shown: list[str]) -> None:
     assert "--log-level info" in read(shown).reason

@@ -50,8 +50,11 @@ class Listener:
 
     def wait(self) -> Request:
         assert self._ended.wait(20)
-        self._sender.close()
+        self.close()
         return self._request
+
+    def close(self) -> None:
+        self._sender.close()
 
 
 def segment(
@@ -155,6 +158,41 @@ def spoken(request: Request) -> list[int]:
         header = WindowHeader.from_array(response.tensors["WINDOW"])
         codes += response.tensors["FRAMES"][0, header.context : header.context + header.new, 0].tolist()
     return codes
+
+
+@pytest.mark.parametrize("fails_at", [0, 1])
+def test_a_window_that_cannot_be_sent_ends_its_stream_and_spares_its_neighbours(
+    talker_server: TalkerServer, backend: FakeBackend, fails_at: int
+) -> None:
+    broken, other = segment(1, max_seconds=1), segment(2, max_seconds=1)
+    broken.sender.fails_at = frozenset([fails_at])
+    listeners = [Listener(request) for request in (broken, other)]
+    talker_server.execute([broken, other])
+    for listener in listeners:
+        listener.wait()
+    error = broken.sender.error
+    assert error is not None and error.code == TritonError.INTERNAL
+    assert f"chunk {fails_at} could not be sent: MemoryError: no shared memory" in str(error)
+    assert len(broken.sender.responses) == fails_at + 1 and broken.sender.is_final
+    assert spoken(other) and other.sender.error is None
+    assert any("chunk" in line and "request 'mine'" in line for line in backend.Logger.errors)
+
+
+def test_an_end_that_cannot_be_sent_is_in_the_log(talker_server: TalkerServer, backend: FakeBackend) -> None:
+    calls = speak(talker_server, segment(max_seconds=0.1)).sender.calls
+    request = segment(max_seconds=0.1)
+    request.sender.fails_at = frozenset([calls - 1])
+    listener = Listener(request)
+    talker_server.execute([request])
+    assert request.sender.ended.wait(20)
+    wait_until(lambda: len(backend.Logger.errors) == 1)
+    listener.close()
+    assert "the end of a segment of 'mine': MemoryError: no shared memory" in backend.Logger.errors
+
+
+def test_a_request_that_cannot_be_read_is_refused(talker_server: TalkerServer) -> None:
+    request = Request({"SEGMENT": SegmentHeader(9, 0, 1, 0, 10, seed=5).to_array()})
+    assert "PROMPT" in str(speak(talker_server, request).sender.error)
 
 
 def test_a_server_without_drafts_refuses_them(talker_server: TalkerServer) -> None:

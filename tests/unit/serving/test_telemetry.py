@@ -17,6 +17,18 @@ def test_stages_become_histograms() -> None:
     assert first == 0.5 and 0 <= second < 0.5
 
 
+def test_a_metric_that_fails_is_lost_alone() -> None:
+    metrics = Metrics()
+    telemetry = Telemetry(metrics, "encoder", ("encoder",))
+    inverse: list[float] = []
+    metrics.metrics["talkahead_encoder_seconds", "encoder"].observe = lambda value: inverse.append(1 / value)  # type: ignore[method-assign]
+    for seconds in (0.5, 0.0, 0.25):
+        telemetry.stage("encoder", seconds)
+    telemetry.close()
+    assert inverse == [2, 4]
+    assert metrics.Logger.warnings == ["a metric is lost: ZeroDivisionError: float division by zero"]
+
+
 def test_the_talker_counts_its_streams() -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)

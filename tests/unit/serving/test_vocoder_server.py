@@ -134,6 +134,39 @@ def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
     assert "stream=2" in backend.Logger.errors[0]
 
 
+def test_a_window_that_cannot_be_answered_is_not_acknowledged_as_done_and_spares_its_neighbours(
+    vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend
+) -> None:
+    requests = [window([1, 2, 3], 0, 2, address=talker.address, stream=stream) for stream in range(4)]
+    for number, request in enumerate(requests[:3]):
+        request.sender.fails_at = frozenset(range(number + 1))
+    vocoder.execute(requests)
+    empty, failed, closed, whole = requests
+    assert answer(empty)["AUDIO"].shape == (0,)
+    assert "no shared memory" in str(failed.sender.error) and failed.sender.is_final
+    assert closed.sender.is_final and closed.sender.responses == []
+    assert answer(whole)["AUDIO"].shape == (2 * HOP,)
+    done = {acknowledged.stream: acknowledged.ok for acknowledged in (talker.next() for _ in requests)}
+    assert done == {0: False, 1: False, 2: False, 3: True}
+    assert "stream=0" in backend.Logger.errors[0]
+
+
+@pytest.mark.parametrize("missing", ["WINDOW", "FRAMES", "STATS"])
+def test_a_window_that_cannot_be_read_is_told_and_spares_its_neighbours(
+    missing: str, vocoder: VocoderServer, talker: Acknowledged
+) -> None:
+    bad = window([1, 2, 3], 0, 2, address=talker.address, stream=1)
+    good = window([1, 2, 3], 0, 2, address=talker.address, stream=2)
+    del bad.inputs[missing]
+    vocoder.execute([bad, good])
+    assert missing in str(bad.sender.error) and bad.sender.is_final
+    assert answer(good)["AUDIO"].shape == (2 * HOP,)
+    told = [talker.next() for _ in range(1 if missing == "WINDOW" else 2)]
+    assert {(done.stream, done.ok) for done in told} == {(1, False), (2, True)} - (
+        {(1, False)} if missing == "WINDOW" else set()
+    )
+
+
 def test_weights_that_are_not_their_manifest_s(
     backend: FakeBackend, repository: Path, tmp_path: Path
 ) -> None:

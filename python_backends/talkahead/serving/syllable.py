@@ -1,0 +1,39 @@
+"""A syllable, by the way that clients take: does the server speak?"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+
+from talkahead.serving.addresses import Addresses
+
+SPEECH_MODEL = "tts"
+_TEXT, _SECONDS = "Ready.", "0.5"
+_SHOWN_BYTES = 2_000
+
+
+class Syllable:
+    """Spoken off its caller's thread: `ear` becomes readable once it was spoken, or was not."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+        self.ear, self._mouth = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+    def say(self) -> None:
+        """One at a time."""
+        threading.Thread(target=self._say, name="syllable", daemon=True).start()
+
+    def heard(self) -> str:
+        """Why the last one was not spoken; empty when it was."""
+        return self.ear.recv(_SHOWN_BYTES).decode(errors="replace")
+
+    def close(self) -> None:
+        """One that is being spoken is not waited for."""
+        for end in (self.ear, self._mouth):
+            end.close()
+
+    def _say(self) -> None:
+        failure = self._addresses.speak(SPEECH_MODEL, _TEXT, max_seconds=_SECONDS)
+        with suppress(OSError):  # nobody listens any more
+            self._mouth.send((failure or "").encode()[:_SHOWN_BYTES])

@@ -1,0 +1,125 @@
+"""A model repository in which things go wrong when a test says so. Nothing of it is in what is shipped: links
+to the shipped models, and a `model.py` with some lines behind its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from served import REPOSITORY
+
+_STRIKES = """
+
+def _strikes(fault):
+    \"\"\"Once, when the test has asked for it.\"\"\"
+    from pathlib import Path
+
+    try:
+        (Path({folder!r}) / fault).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+"""
+
+_SEND = """
+
+class _Sender:
+    \"\"\"Triton's, of which one call fails; like Triton's own it is closed by the final flag even so.\"\"\"
+
+    def __init__(self, sender):
+        self._sender, self._is_closed = sender, False
+
+    def send(self, response=None, flags=0):
+        if self._is_closed:
+            raise RuntimeError("the sender has been closed")
+        if response is not None and _strikes("send {model}"):
+            self._is_closed = bool(flags)
+            raise RuntimeError("injected: no shared memory")
+        self._sender.send(response, flags)
+
+
+class _Request:
+    def __init__(self, request):
+        self._request = request
+
+    def __getattr__(self, name):
+        return getattr(self._request, name)
+
+    def get_response_sender(self):
+        return _Sender(self._request.get_response_sender())
+
+
+class TritonPythonModel(TritonPythonModel):
+    def execute(self, requests):
+        return super().execute([_Request(request) for request in requests])
+"""
+
+_STEP = """
+
+def _failing_now_and_then(run):
+    def step(self, rows):
+        if _strikes("step"):
+            raise RuntimeError("injected: no memory")
+        return run(self, rows)
+
+    return step
+
+
+from talkahead.engine.decode_step import DecodeStep
+
+DecodeStep.run = _failing_now_and_then(DecodeStep.run)
+"""
+
+_WINDOW = """
+
+def _spoiling_now_and_then(read):
+    from dataclasses import replace
+
+    def spoilt(self, request):
+        window = read(self, request)
+        return replace(window, frames=window.frames + 1_000_000) if _strikes("window") else window
+
+    return spoilt
+
+
+from talkahead.serving.vocoder_server import VocoderServer
+
+VocoderServer._read = _spoiling_now_and_then(VocoderServer._read)
+"""
+
+_FAULTS = {"frontend": _SEND, "encoder": _SEND, "talker": _STEP + _SEND, "vocoder": _WINDOW + _SEND}
+
+
+class Faults:
+    """A repository in `folder`, and the faults in it: "send MODEL", "step", "window"."""
+
+    def __init__(self, folder: Path) -> None:
+        self._requested = folder / "requested"
+        self._requested.mkdir()
+        self.repository = folder / "model_repository"
+        self.repository.mkdir()
+        for model in REPOSITORY.iterdir():
+            if model.name in _FAULTS:
+                self._put(model, _STRIKES + _FAULTS[model.name])
+            else:
+                (self.repository / model.name).symlink_to(model)
+
+    def strike(self, fault: str) -> None:
+        """The next chance is taken, once."""
+        (self._requested / fault).touch()
+
+    def has_struck(self, fault: str) -> bool:
+        return not (self._requested / fault).exists()
+
+    def _put(self, model: Path, lines: str) -> None:
+        version = self.repository / model.name / "1"
+        version.mkdir(parents=True)
+        for source in (*model.iterdir(), *(model / "1").iterdir()):
+            if source.name not in ("1", "model.py"):
+                (self.repository / source.relative_to(REPOSITORY)).symlink_to(source)
+        script = (model / "1" / "model.py").read_text()
+        (version / "model.py").write_text(script + _filled(lines, self._requested, model.name))
+
+
+def _filled(lines: str, folder: Path, model: str) -> str:
+    return lines.replace("{folder!r}", repr(str(folder))).replace("{model}", model)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from talkahead.serving.addresses import Addresses
+from talkahead.serving.syllable import Syllable
+
+
+class Pages(BaseHTTPRequestHandler):
+    answer = "data: {}\n\n"
+    may_answer = threading.Event()
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert (self.path, request["TEXT"]) == ("/v2/models/tts/generate_stream", "Ready.")
+        assert self.may_answer.wait(10)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.answer.encode())
+
+    def log_message(self, *arguments: object) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def syllable() -> Iterator[Syllable]:
+    Pages.may_answer.set()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        syllable = Syllable(Addresses("127.0.0.1", 0, port, 0))
+        syllable.ear.settimeout(10)
+        yield syllable
+        syllable.close()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        ("data: {}\n\n", ""),
+        (json.dumps({"error": "Stub process 'x' is not healthy."}), "Stub process 'x' is not healthy."),
+    ],
+)
+def test_a_syllable_says_what_became_of_it(
+    syllable: Syllable, answer: str, failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pages, "answer", answer)
+    for _ in range(2):
+        syllable.say()
+        assert syllable.heard() == failure
+
+
+def test_a_server_that_is_gone_is_a_failure() -> None:
+    syllable = Syllable(Addresses("127.0.0.1", 0, 1, 0))
+    syllable.ear.settimeout(10)
+    syllable.say()
+    assert "ConnectionRefusedError" in syllable.heard()
+    syllable.close()
+
+
+def test_nobody_waits_for_one_that_is_not_over(syllable: Syllable) -> None:
+    Pages.may_answer.clear()
+    syllable.say()
+    syllable.ear.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        syllable.heard()
+    syllable.close()
+    Pages.may_answer.set()

@@ -72,7 +72,7 @@ clean: ## remove the virtual environment, caches, and what was compiled and meas
 		[ ! -e "$$place" ] || { echo "rm -rf $$place"; rm -rf -- "$$place"; }
 	done
 
-clean: export ASK_WHERE := from talkahead.native_library import cache_places; print(*cache_places(), sep="\n")
+clean: export ASK_WHERE := from talkahead.cache_places import cache_places; print(*cache_places(), sep="\n")
 
 # What the server needs.
 $(VENV)/.runs: pyproject.toml constraints.txt

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import platform
 import re
 import shutil
@@ -21,6 +20,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from talkahead.cache_places import cache_places
 from talkahead.config import compiler_setting
 from talkahead.cpu_path import cpu_path
 from talkahead.private_folder import private_folder
@@ -73,14 +73,6 @@ def _flags() -> list[str]:
 
 def _compiler() -> str | None:
     return next(filter(None, map(shutil.which, COMPILERS)), None)
-
-
-def cache_places() -> list[Path]:
-    """Where the folders lie that `cache_folders` makes, if it can."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    fallback = Path(tempfile.gettempdir()) / f"talkahead-native-{os.getuid()}"
-    # A relative one is none: the specification says so, and a user without a home has none.
-    return [base / "talkahead", fallback] if base.is_absolute() else [fallback]
 
 
 def cache_folders() -> Iterator[Path]:

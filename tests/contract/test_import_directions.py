@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """What a room may import beside itself."""
 LAYERS = (
     {
-        *("", "types", "config", "errors", "telemetry", "private_folder"),
+        *("", "types", "config", "errors", "telemetry", "private_folder", "cache_places"),
         *("cpu_path", "native_library", "manifest", "weights"),
     },
     {"speculation", "text", "audio"},

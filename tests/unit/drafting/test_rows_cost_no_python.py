@@ -9,7 +9,6 @@ import torch
 from bytecodes import bytecodes_of
 from crowd import Crowd
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.native_decoder import can_multiply
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission
 from talkahead.engine.method import Method
@@ -28,7 +27,11 @@ VERIFIERS = {
 }
 PAIRS = [(drafter, verifier) for drafter, own in VERIFIERS.items() for verifier in own]
 MIXED = [("none", "match"), ("heads", "tolerance"), ("mtp", "topk"), ("draft_lm", "groups")]
-DTYPES = {"torch": torch.float64, "native": torch.float32, "native bfloat16": torch.bfloat16}
+DTYPES = [
+    pytest.param(torch.float64, id="torch"),
+    pytest.param(torch.float32, id="native"),
+    pytest.param(torch.bfloat16, id="native bfloat16", marks=pytest.mark.needs("bfloat16")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +39,9 @@ def llama() -> Llama:
     return make_llama()
 
 
-@pytest.fixture(params=DTYPES.values(), ids=DTYPES.keys())
+@pytest.fixture(params=DTYPES)
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     chosen: torch.dtype = request.param
-    if chosen is torch.bfloat16 and not can_multiply(chosen):
-        pytest.skip("this CPU does not multiply bfloat16")
     return chosen
 
 

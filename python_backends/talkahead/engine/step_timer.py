@@ -129,11 +129,11 @@ def _by_size(visits: Sequence[_Visit]) -> Iterator[list[_Visit]]:
 
 
 def _cost(drafter: str, rows: int, plain_s: float, visits: Sequence[_Visit]) -> StepCost:
-    """From visits of one size."""
+    """From visits of one size: the median and its spread, so that noise speaks for no draft."""
     ratios = [visit.seconds / visit.plain_s for visit in visits]
     ratio = median(ratios)
     spread = median(abs(one - ratio) for one in ratios) / ratio
-    return StepCost(drafter, visits[0].nodes, rows, ratio * plain_s, spread)
+    return StepCost(drafter, visits[0].nodes, rows, ratio * (1.0 + spread) * plain_s, spread)
 
 
 def _asking_for(drafter: str, nodes: int) -> RequestOptions:

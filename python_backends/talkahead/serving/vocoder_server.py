@@ -109,7 +109,10 @@ class VocoderServer:
         return samples[start * self._hop : (start + header.new) * self._hop]
 
     def _answer(self, window: _Window, samples: Array | None) -> None:
-        """A failed window is an empty chunk and a negative acknowledgement: the talker ends its stream."""
+        """A failed window is an empty chunk and a negative acknowledgement: the talker ends its stream.
+
+        Each must be ended, for Triton keeps their order: one that is not holds up all that come after it.
+        """
         is_sent = self._wire.end(
             f"window {window.header}",
             window.request.get_response_sender(),

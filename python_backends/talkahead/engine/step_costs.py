@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import mean
 
 PLAIN_DRAFTER = "none"
@@ -47,7 +49,7 @@ class StepCosts:
         return list(dict.fromkeys(one.drafter for one in self.measured if one.drafter != PLAIN_DRAFTER))
 
     def seconds(self, drafter: str, nodes: int, rows: int) -> float:
-        """Of a step; beyond what was measured the last line goes on.
+        """Of a step; beyond what was measured it grows as within.
 
         Raises KeyError for a drafter that was not measured.
         """
@@ -63,15 +65,20 @@ class StepCosts:
         if nodes > 1 and len(curve) == 1:
             raise KeyError(drafter)
         sizes = sorted(curve)
-        return _on_lines(sizes, [curve[size] for size in sizes], nodes)
+        # More nodes never cost less: where they seem to, something else was slow.
+        return _on_lines(sizes, list(accumulate((curve[size] for size in sizes), max)), nodes)
 
 
 def _on_lines(places: Sequence[int], values: Sequence[float], place: int) -> float:
-    """The value at `place` on the lines through the points, of which there is at least one; never below the
-    lowest of them."""
-    if len(places) == 1:
+    """The value at `place` on the lines through the points, of which there is at least one.
+
+    Beyond the last it goes on as from the first to the last; before the first it is the first's.
+    """
+    if place <= places[0] or len(places) == 1:
         return values[0]
-    right = next((index for index, other in enumerate(places) if other >= place), len(places) - 1)
-    right = max(right, 1)
-    slope = (values[right] - values[right - 1]) / (places[right] - places[right - 1])
-    return max(values[right - 1] + slope * (place - places[right - 1]), min(values))
+    if place > places[-1]:
+        slope = (values[-1] - values[0]) / (places[-1] - places[0])
+        return values[-1] + slope * (place - places[-1])
+    right = bisect_left(places, place)
+    share = (place - places[right - 1]) / (places[right] - places[right - 1])
+    return values[right - 1] + share * (values[right] - values[right - 1])

@@ -48,6 +48,14 @@ def test_costs_lie_on_lines_between_those_measured(
     assert costs(0.1).seconds(drafter, nodes, rows) == pytest.approx(expected)
 
 
+def test_a_larger_draft_is_never_held_to_cost_less() -> None:
+    """One figure that came out too high must not make what lies beyond it look cheap."""
+    measured = [StepCost("none", 1, 1, 1.0), StepCost("heads", 2, 1, 2.0), StepCost("heads", 4, 1, 1.6)]
+    found = StepCosts(tuple(measured))
+    assert [found.seconds("heads", nodes, 1) for nodes in (2, 3, 4)] == [2.0, 2.0, 2.0]
+    assert found.seconds("heads", 16, 1) == pytest.approx(2.0 + 12 / 3)
+
+
 def test_what_was_not_measured_is_not_guessed() -> None:
     with pytest.raises(KeyError):
         costs(0.1).seconds("mtp", 2, 1)

@@ -14,9 +14,9 @@ _BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of rows up to which a row is held to cost the same."""
 _ENOUGH = 8
 """Observations without which an estimate decides nothing."""
-_COST_MEMORY, _GAIN_MEMORY = 32, 512
-"""Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes more."""
-_SETTLING, _TRIAL = 3, 6
+_LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 64, 512
+"""Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes most."""
+_SETTLING, _TRIAL = 3, 9
 """Steps after a change of size, which cost up to twice as much as those behind them (caches, predictors) and
 are not counted; and steps of a trial, which therefore is more than one."""
 _OUTLIER = 4.0
@@ -78,6 +78,11 @@ class DraftBudget:
         self._margin = margin
         self._every = every
         self._costs: dict[tuple[int, int], _Mean] = {}
+        self._levels: dict[int, _Mean] = {}
+        """By bucket, how slow the machine is now, by the steps of the chosen size; costs are of level 1.
+
+        So sizes compare as if measured side by side, on a machine whose speed wanders.
+        """
         self._gains = {size: self._expected_gain(size) for size in self._sizes}
         self._gains[1] = _Mean(_GAIN_MEMORY, 1.0, _ENOUGH)
         self._others = _Mean(_COST_MEMORY)
@@ -103,8 +108,17 @@ class DraftBudget:
         self._last_size = size
         if self._repeats < _SETTLING:
             return
-        cost, own = self._cost(_bucket(rows), size), seconds / rows
-        cost.see(min(own, _OUTLIER * cost.value) if cost.is_known else own)
+        bucket, own = _bucket(rows), seconds / rows
+        cost, level = self._cost(bucket, size), self._levels.setdefault(bucket, _Mean(_LEVEL_MEMORY, 1.0, 1))
+        if cost.is_known:
+            own = min(own, _OUTLIER * cost.value * level.value)
+            if self._is_usual(bucket, size):
+                level.see(own / cost.value)
+        cost.see(own / level.value)
+
+    def _is_usual(self, bucket: int, size: int) -> bool:
+        """Not one that is being tried, or all that a request allows."""
+        return bucket in self._chosen and self._sizes[self._chosen[bucket]] == size
 
     def heed(self, size: int, committed: float, rows: int, others: float = 0.0) -> None:
         """Tokens that each of our rows committed in a step with trees of this size, on average.
@@ -138,7 +152,7 @@ class DraftBudget:
         return 0 if nearest is None else self._chosen[nearest]
 
     def _cost(self, bucket: int, size: int) -> _Mean:
-        """Seconds a row."""
+        """Seconds a row, at level 1."""
         if (bucket, size) not in self._costs:
             forecast = self._forecast
             expected = None if forecast is None else forecast.cost_s(size, bucket) / bucket

@@ -101,7 +101,7 @@ def test_a_budget_leaves_a_forecast_that_does_not_come_true() -> None:
     heads = DraftForecast(costs(0.1), COUNTED).of("heads")
     budget = DraftBudget((1, 2, 4, 8, 16), heads)
     chosen = []
-    for _ in range(2_000):
+    for _ in range(4_000):
         size = budget.choose(1)
         chosen.append(size)
         budget.see(1, size, 1.0 + 0.9 * (size - 1))

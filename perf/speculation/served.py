@@ -1,50 +1,39 @@
-"""What drafting brings in the server: its default pair beside no draft, as `perf.latency` found them."""
+"""What drafting brings in the server: its default pair over no draft, as `perf.latency` found them by turns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 COMMAND = "python -m perf.latency"
-_PLAIN = "none"
+_NO_DRAFT = "drafter=none"
 
 
 def lines(latency: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    """One line for each load that was measured with a draft and without one, in one run.
+    """One line for each load that was measured with the default pair and without a draft, in one run.
 
     Args:
-        latency: the report, whose results name the `pair` that spoke: "heads+match", "none+match".
+        latency: the report, whose results name the `pairs` that spoke, and what they gain over another.
     """
-    if latency is None:
-        return []
-    cells: Sequence[Mapping[str, Any]] = latency["results"]
-    return list(_lines([cell for cell in cells if cell.get("pair")]))
+    return [] if latency is None else list(_lines(latency))
 
 
-def _lines(cells: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
-    plain = {_load(cell): cell for cell in cells if _is_plain(cell)}
-    for cell in cells:
-        beside = plain.get(_load(cell))
-        if _is_plain(cell) or beside is None:
+def _lines(latency: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for cell in latency["results"]:
+        gain = cell.get("gain")
+        if gain is None or gain["over"] != _NO_DRAFT:
             continue
         yield {
             "next request": cell["mode"],
             "streams": str(cell["streams"]),
-            "pair": cell["pair"],
-            "audio s/s": _both(cell["audio_s_per_s"], beside["audio_s_per_s"]),
-            "over no draft": f"{cell['audio_s_per_s'] / beside['audio_s_per_s']:.2f}",
-            "first chunk p50, ms": _both(cell["first_chunk_ms"]["p50"], beside["first_chunk_ms"]["p50"]),
-            "p95, ms": _both(cell["first_chunk_ms"]["p95"], beside["first_chunk_ms"]["p95"]),
+            "pair": ", ".join(cell["pairs"]),
+            "A": f"{cell['tokens_per_step']:.2f}",
+            "talker's speed": _ratio(gain["talker_speed"]),
+            "audio s/s": _ratio(gain["audio_s_per_s"]),
+            "first chunk p50": _ratio(gain["first_chunk_p50"]),
+            "p95": _ratio(gain["first_chunk_p95"]),
         }
 
 
-def _load(cell: Mapping[str, Any]) -> tuple[str, int]:
-    return cell["mode"], cell["streams"]
-
-
-def _is_plain(cell: Mapping[str, Any]) -> bool:
-    return bool(str(cell["pair"]).startswith(_PLAIN))
-
-
-def _both(own: float, plain: float) -> str:
-    return f"{own:.1f} ({plain:.1f})"
+def _ratio(ratio: Mapping[str, float]) -> str:
+    return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"

@@ -220,30 +220,26 @@ def test_rows_become_pictures(tmp_path: Path) -> None:
     assert pictures.draw_all([PLAIN], tmp_path / "plain.json") == []
 
 
-def _cell(pair: str, streams: int, rate: float, first: float) -> dict[str, Any]:
-    spread = {"count": 9, "p50": first, "p95": 2 * first}
+def _cell(streams: int, over: str | None) -> dict[str, Any]:
+    ratio = {"value": 1.5, "low": 1.25, "high": 2.0}
+    gained = ("talker_speed", "audio_s_per_s", "first_chunk_p50", "first_chunk_p95")
     return {
         "mode": "closed",
         "streams": streams,
-        "pair": pair,
-        "audio_s_per_s": rate,
-        "first_chunk_ms": spread,
+        "pairs": {"heads+match": 9},
+        "tokens_per_step": 1.8,
+        "gain": None if over is None else {"over": over, **dict.fromkeys(gained, ratio)},
     }
 
 
 def test_what_is_served_comes_from_the_servers_own_report() -> None:
-    cells = [
-        _cell("none+match", 1, 20.0, 30.0),
-        _cell("heads+match", 1, 25.0, 24.0),
-        _cell("heads+match", 4, 40.0, 50.0),
-    ]
+    cells = [_cell(1, "drafter=none"), _cell(1, None), _cell(4, "verifier=tolerance")]
     latency = {"environment": {**ENVIRONMENT, "cpu_path": "amx"}, "results": cells}
     served = page_of(ROWS, latency=latency)["served"]
     assert "| A processor | amx | 2 | today | abc |" in served
-    (line,) = (line for line in served.splitlines() if "heads+match" in line)  # 4 streams lack the other side
-    assert line == "| closed | 1 | heads+match | 25.0 (20.0) | 1.25 | 24.0 (30.0) | 48.0 (60.0) |"
-    unnamed = {"environment": ENVIRONMENT, "results": [{**cells[0], "pair": None}]}
-    for missing in (None, unnamed):
+    (line,) = (line for line in served.splitlines() if "heads+match" in line)
+    assert line.startswith("| closed | 1 | heads+match | 1.80 | 1.50 (1.25 to 2.00) |")
+    for missing in (None, {"environment": ENVIRONMENT, "results": cells[1:]}):
         assert page_of(ROWS, latency=missing)["served"].startswith(
             "Not measured yet: `python -m perf.latency`"
         )

@@ -1,4 +1,4 @@
-"""What drafting brings in the server: its default pair over no draft, as `perf.latency` found them by turns."""
+"""What drafting brings in the server: its default pair over no draft, as `perf.latency` found by turns."""
 
 from __future__ import annotations
 

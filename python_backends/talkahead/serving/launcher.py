@@ -194,12 +194,18 @@ class _Run:
         return Ending(Outcome.BROKE, f"the server crashed: {self.log.crash}")
 
     def _drain(self) -> Ending:
-        """Lets open streams finish, but no longer than the drain timeout or a second signal."""
+        """Lets open streams finish, but no longer than the drain timeout or a second signal.
+
+        A syllable as well: Triton counts a request that it is stopped over until its exit timeout.
+        """
         self.server.refuse_new_streams()
         deadline = time.monotonic() + self.options.drain_timeout_s
         shown = -1
-        while (streams := self._open_streams()) and time.monotonic() < deadline and self.signals.count < 2:
-            if streams != shown:
+        while time.monotonic() < deadline and self.signals.count < 2:
+            streams = self._open_streams()
+            if not streams and not self.syllable.is_open:
+                break
+            if streams and streams != shown:
                 self.show(f"draining: {streams} open streams (again to stop now)")
                 shown = streams
             self.events.wait(_DRAIN_POLL_S)

@@ -19,13 +19,17 @@ class Syllable:
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
         self.ear, self._mouth = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.is_open = False
+        """It was asked for, and nobody has heard what became of it."""
 
     def say(self) -> None:
         """One at a time."""
+        self.is_open = True
         threading.Thread(target=self._say, name="syllable", daemon=True).start()
 
     def heard(self) -> str:
         """Why the last one was not spoken; empty when it was."""
+        self.is_open = False
         return self.ear.recv(_SHOWN_BYTES).decode(errors="replace")
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from talkahead.manifest import sha256
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Counted on what the talker says by itself, through the engine.
+    """Counted on what the talker says by itself, through the served step.
 
     Args:
         draft: hash of the draft's weights.

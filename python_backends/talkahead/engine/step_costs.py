@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import mean
 
-PLAIN_DRAFTER = "none"
+from talkahead.speculation.pairs import PLAIN
+
+PLAIN_DRAFTER = PLAIN.drafter
 _STEADY = 0.1
 """A quiet machine's spread is 0.02."""
 

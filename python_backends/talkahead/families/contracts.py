@@ -1,0 +1,149 @@
+"""What a family of checkpoints is: four parts, each used by one of the Triton models.
+
+Shapes: T units of a segment with U columns each, P prompt rows, D hidden size, S steps (tokens drawn),
+F frames of C codes, W frames of a window, N samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from talkahead.speech_format import SpeechFormat
+
+Units = npt.NDArray[np.int32]
+"""[T, U]: what a family's text becomes: phonemes with their prosody (U = 4), or a tokenizer's ids (U = 1)."""
+Frames = npt.NDArray[np.int32]
+"""[F, C]"""
+Samples = npt.NDArray[np.float32]
+"""[N], mono, -1 to 1."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a text that is spoken at once.
+
+    Args:
+        units: int32 [T, U].
+        char_start, char_end: the characters of the client's text that it speaks.
+        pause_s: silence behind it, in seconds; 0 after a text's last.
+    """
+
+    units: Units
+    char_start: int
+    char_end: int
+    pause_s: float = 0.0
+
+
+class Frontend(Protocol):
+    """Text to segments."""
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """What a request may name; the first is the default. Empty: only references are spoken like."""
+
+    @property
+    def unit_columns(self) -> int:
+        """U"""
+
+    def segments(self, text: str, said: str | None = None) -> Iterator[Segment]:
+        """Segments as they are asked for; what is refused is refused by this call, before the first one.
+
+        Args:
+            said: what is said in the reference, whose speech will follow each segment's units.
+
+        Raises:
+            BadRequest: the text, or what is said (field REFERENCE_TEXT), cannot be spoken.
+        """
+
+
+class PromptEncoder(Protocol):
+    """Units to what the talker goes on from."""
+
+    @property
+    def width(self) -> int:
+        """D"""
+
+    def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
+        """The prompt, float32 [P, D]; the same bits in any company.
+
+        Args:
+            voice: place in the frontend's `voices`; behind the last one: the reference's own.
+            reference: frames of a recording whose words stand in the units.
+        """
+
+
+class TokenMap(Protocol):
+    """Between tokens, as the talker draws them, and frames. The talker's vocabulary holds nothing else than
+    codes and `eos`: rows of text are cut out of its tables when a checkpoint is imported."""
+
+    @property
+    def eos(self) -> int:
+        """The end of speech."""
+
+    def frames(self, tokens: npt.NDArray[np.int64]) -> Frames:
+        """Frames of tokens [S], which begin a frame; what does not fill a frame is left out."""
+
+    def tokens(self, frames: Frames) -> npt.NDArray[np.int64]:
+        """What would have to be drawn for these frames, [S]."""
+
+
+@dataclass(frozen=True)
+class CodecWindow:
+    """Frames int64 [W, C] of one utterance: `context`, then `new` ones to make audio of, then `lookahead`.
+
+    Args:
+        position: of the first new frame in its utterance; 0 begins one.
+    """
+
+    frames: npt.NDArray[np.int64]
+    context: int
+    new: int
+    lookahead: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Audio [new * hop] of a window's new frames, and what the utterance's next window needs of this one."""
+
+    audio: Samples
+    carry: object
+
+
+class Codec(Protocol):
+    """Frames to audio and back."""
+
+    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+        """Windows of different utterances, together. The joined audio of an utterance's windows does not
+        depend on their neighbours, nor, where the codec is causal, on how it was cut.
+
+        Args:
+            carries: of each window what the one before it left; None where it begins an utterance.
+        """
+
+    def encode(self, audio: Samples) -> Frames:
+        """A recording of whole frames at the format's rate.
+
+        Raises:
+            TalkaheadError: the family's encoder is not here.
+        """
+
+
+class Family(Protocol):
+    """Loads the four parts out of the version folders of a model repository."""
+
+    def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend: ...
+
+    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder: ...
+
+    def token_map(self, speech: SpeechFormat) -> TokenMap: ...
+
+    def codec(self, folder: Path, device: torch.device) -> Codec: ...

@@ -86,8 +86,7 @@ class ReferenceReader:
             raise BadRequest(
                 AUDIO,
                 f"{frames / rate:.1f} s of speech, and {units} units in {TEXT}",
-                f"at most {room} positions together, of which a second of speech takes {rate * steps:g} and "
-                "each unit of text one",
+                f"at most {room} positions together: {rate * steps:g} for a second of speech, 1 for a unit",
             )
 
     def _key(self, speech: Samples, text: str) -> int:

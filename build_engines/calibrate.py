@@ -17,6 +17,10 @@ from pathlib import Path
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
+from talkahead.draft_training.accepted_paths import count_accepted
+from talkahead.draft_training.count_acceptance import count_acceptance
+from talkahead.draft_training.draft_ranks import count_ranks
+from talkahead.draft_training.own_speech import OwnSpeech, Talker
 from talkahead.drafting.calibrated_trees import NAME, CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_files import ACCEPTANCE, draft_folder, read_offer
@@ -27,12 +31,9 @@ from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
 from torch import Tensor
 
-from build_engines.acceptance import count_acceptance
 from build_engines.prompts import make_prompts
-from instruments.accepted_paths import count_accepted
 from instruments.dataset import Dataset
-from instruments.draft_ranks import count_ranks
-from instruments.own_speech import OwnSpeech, read_prompts
+from instruments.prompts import read_prompts
 from instruments.provenance import LICENCE, readable_files, source_commit
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
@@ -81,9 +82,9 @@ def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespac
         print("calibrate: no heads, so no trees")
         return
     sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
-    prompts = _prompts(options)
-    spoken = OwnSpeech(talker, prompts, sampling, options.seed).plain()
-    tried = OwnSpeech(talker, prompts[: options.tried], sampling, options.seed)
+    prompts, voice = _prompts(options), Talker.of(talker)
+    spoken = OwnSpeech(voice, prompts, sampling, options.seed).plain()
+    tried = OwnSpeech(voice, prompts[: options.tried], sampling, options.seed)
     for one in heads:
         network = _heads_of(one, folder)
         paths = count_ranks(network, spoken, sampling)

@@ -22,7 +22,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the draft of a name learns; the name tells its kind and its size (`instruments.draft_shape`).
+    """How the draft of a name learns; the name tells its kind and size (`draft_training.draft_shape`).
 
     Args:
         soft: share of the loss that asks for the talker's distribution; the rest asks for the tokens.

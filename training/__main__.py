@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from talkahead.draft_training.draft_shape import DraftShape
 from talkahead.drafting.draft_artifact import DraftKind
 from talkahead.manifest import sha256
 
-from instruments.draft_shape import DraftShape
 from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
 
 STAGES = (

@@ -1,51 +1,19 @@
-"""What drafts learn from: the frozen talker's hidden states over the dataset, made as they are needed.
+"""Lessons of the frozen talker over the dataset, made as they are needed.
 
 Shapes: B utterances, T places (frames and the end of speech) of the longest, P prompt rows, D hidden size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from torch import Tensor
 
 from instruments.dataset import Batch
-
-IGNORE = -100
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """Utterances as the talker sees them.
-
-    Args:
-        rows: [B, P + T - 1, D], each one's prompt and then its frames, embedded, without a gap.
-        starts: int64 [B], the row whose hidden state draws the first frame.
-        hidden: [B, T, D], the talker's; hidden[:, t] draws tokens[:, t].
-        tokens: int64 [B, T], frames and the end of speech, then IGNORE.
-        expected: bfloat16 [B, T, V], the talker's distribution of each token, where drafts learn it.
-    """
-
-    rows: Tensor
-    starts: Tensor
-    hidden: Tensor
-    tokens: Tensor
-    expected: Tensor | None = None
-
-    @property
-    def known(self) -> Tensor:
-        """`tokens` with something harmless behind the end."""
-        return self.tokens.clamp_min(0)
-
-
-def drawing(states: Tensor, starts: Tensor, count: int) -> Tensor:
-    """Of states at every row, [B, P + T - 1, D], those that draw the tokens, [B, count, D]."""
-    places = (starts[:, None] + torch.arange(count)).clamp_max(states.shape[1] - 1)
-    return states.gather(1, places[..., None].expand(-1, -1, states.shape[2]))
 
 
 class FrozenTalker:

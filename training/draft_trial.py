@@ -25,6 +25,10 @@ import torch
 from talkahead.backbone.llama import Llama, load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.draft_training.draft_ranks import CANDIDATES, positions, ranks, sampling_settings
+from talkahead.draft_training.draft_shape import first_layers
+from talkahead.draft_training.own_speech import RecordingDrafter, Utterance, speak
+from talkahead.draft_training.schedule import Schedule
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.draws import stream_keys
@@ -37,11 +41,8 @@ from torch.nn import functional
 
 from instruments import report
 from instruments.dataset import Dataset
-from instruments.draft_ranks import CANDIDATES, positions, ranks, sampling_settings
-from instruments.draft_shape import first_layers
 from instruments.environment import Environment
-from instruments.own_speech import RecordingDrafter, Utterance, read_prompts, speak
-from training.schedule import Schedule
+from instruments.prompts import read_prompts
 from training.trial_heads import train_heads
 
 NAME = "draft_trial.json"

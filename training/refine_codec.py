@@ -13,13 +13,14 @@ from pathlib import Path
 
 import torch
 from talkahead.audio.codec import Codec
+from talkahead.draft_training.schedule import Schedule
+from talkahead.draft_training.training_state import TrainingState
 from torch import Tensor, nn
 from torch.nn import functional
 
-from training.checkpoint import Checkpoint, report
+from training.checkpoint import report
 from training.discriminator import Discriminator, deception_loss, discriminator_loss, feature_distance
 from training.phone_classifier import PhoneClassifier, hearing_distance
-from training.schedule import Schedule
 from training.train_codec import Crops, PitchedCrops, SpectralLoss, crops, held_out_loss
 
 WEIGHTS = (
@@ -91,7 +92,7 @@ def refine(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     refinement = Refinement(Codec.load(options.codec), options)
     both = nn.ModuleDict({"codec": refinement.codec, "judge": refinement.judge})
-    checkpoint = Checkpoint(options.out / "refined.pt", both, *refinement.optimizers)
+    checkpoint = TrainingState(options.out / "refined.pt", both, *refinement.optimizers)
     first = checkpoint.resume()
     schedules = [
         Schedule(peak, options.steps, warm_up=50, decay=0.5) for peak in (options.rate, options.judge_rate)

@@ -13,13 +13,14 @@ import numpy.typing as npt
 import torch
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.audio.mel import LogMel
+from talkahead.draft_training.schedule import Schedule
+from talkahead.draft_training.training_state import TrainingState
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
 from instruments.pitch_track import fundamentals_hz
-from training.checkpoint import Checkpoint, go_on_from, report
-from training.schedule import Schedule
+from training.checkpoint import go_on_from, report
 
 CROP = 32_000
 _SILENCE = 1e-4
@@ -105,7 +106,7 @@ def train(options: argparse.Namespace) -> None:
     if options.start:
         go_on_from(codec, options.start / "codec.safetensors")
     optimizer = torch.optim.AdamW(codec.parameters(), lr=options.rate, betas=(0.8, 0.98), weight_decay=1e-3)
-    checkpoint = Checkpoint(options.out / "codec.pt", codec, optimizer)
+    checkpoint = TrainingState(options.out / "codec.pt", codec, optimizer)
     first = checkpoint.resume()
     source = PitchedCrops(options.corpus, codec.config, options.batch, options.seed + first)
     batches = source.read_ahead()

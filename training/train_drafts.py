@@ -17,6 +17,14 @@ from pathlib import Path
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
+from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.draft_shape import DraftShape, first_heads
+from talkahead.draft_training.lesson import Lesson
+from talkahead.draft_training.optimizers import optimizers_of
+from talkahead.draft_training.own_speech import OwnSpeech, Talker
+from talkahead.draft_training.schedule import Rounds, Schedule
+from talkahead.draft_training.tokens_per_step import TokensPerStep
+from talkahead.draft_training.training_state import TrainingState
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
@@ -24,16 +32,11 @@ from talkahead.manifest import sha256
 from torch import Tensor, nn
 
 from instruments.dataset import Batch, Dataset
-from instruments.draft_shape import DraftShape, first_heads
-from instruments.own_speech import OwnSpeech, read_prompts
+from instruments.prompts import read_prompts
 from instruments.recipes import POSITIONS, RECIPES, Recipe, Round
-from training.checkpoint import Checkpoint, go_on_from
+from training.checkpoint import go_on_from
 from training.compiled_layers import compile_layers
-from training.draft_acceptance import Acceptance
-from training.draft_lessons import FrozenTalker, Lesson
-from training.draft_losses import Teaching, weighted
-from training.optimizers import optimizers_of
-from training.schedule import Rounds, Schedule
+from training.draft_lessons import FrozenTalker
 
 TABLES = ("embed_tokens", "lm_head", "linears")
 _EVERY = 100
@@ -67,7 +70,7 @@ class Pupil:
         self._optimizers = optimizers_of(self.network, TABLES, options.decay)
         checkpoint = options.out / f"{self.recipe.name}.pt"
         self._hold_to_recipe(checkpoint.with_suffix(".recipe.json"))
-        self._checkpoint = Checkpoint(checkpoint, self.network, *self._optimizers)
+        self._checkpoint = TrainingState(checkpoint, self.network, *self._optimizers)
         self.step = self._checkpoint.resume()
 
     def _hold_to_recipe(self, path: Path) -> None:
@@ -112,7 +115,7 @@ class Pupil:
         self._checkpoint.save(self.step)
 
     @torch.no_grad()
-    def keep(self, lessons: list[Lesson], exam: Teaching, acceptance: Acceptance) -> None:
+    def keep(self, lessons: list[Lesson], exam: Teaching, acceptance: TokensPerStep) -> None:
         """Writes the drafts as the server loads them, and what they reached on held-out lessons and texts."""
         self.network.eval()
         for recipe in self.recipes:
@@ -201,12 +204,13 @@ def _endless(dataset: Dataset, tokens: int, seed: int) -> Iterator[Batch]:
         seed += 1
 
 
-def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> Acceptance:
+def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> TokensPerStep:
     sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    voice = Talker.of(talker.llama)
     encoder = options.repository / "encoder" / "1"
     calibration, held_out = (
         OwnSpeech(
-            talker.llama,
+            voice,
             read_prompts(encoder, Dataset(options.dataset, split), options.texts, seed=1),
             sampling,
             options.seed,
@@ -214,7 +218,7 @@ def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> Acceptance
         for split in ("calibration", "development")
     )
     has_heads = any(DraftShape.of(one.name).kind is DraftKind.HEADS for one in options.recipe)
-    return Acceptance(talker.llama, calibration.plain() if has_heads else [], held_out)
+    return TokensPerStep(voice, calibration.plain() if has_heads else [], held_out)
 
 
 def recipe_of(name: str) -> Recipe:

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from talkahead.draft_training.schedule import Schedule
+from talkahead.draft_training.training_state import TrainingState
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
 from instruments.teacher import SAMPLE_RATE
 from training import corpus
-from training.checkpoint import Checkpoint, report
+from training.checkpoint import report
 from training.corpus import Entry
 from training.phone_classifier import HOP, NUM_PHONES, PhoneClassifier
-from training.schedule import Schedule
 
 FRAMES = 100
 _IGNORE = -100
@@ -75,7 +76,7 @@ def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     classifier = PhoneClassifier()
     optimizer = torch.optim.AdamW(classifier.parameters(), lr=options.rate, weight_decay=1e-2)
-    checkpoint = Checkpoint(options.out / "phones.pt", classifier, optimizer)
+    checkpoint = TrainingState(options.out / "phones.pt", classifier, optimizer)
     first = checkpoint.resume()
     schedule = Schedule(options.rate, options.steps, warm_up=50, decay=0.5)
     entries = corpus.read(options.corpus)

@@ -16,16 +16,17 @@ import torch
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.optimizers import optimizers_of
+from talkahead.draft_training.schedule import Schedule
+from talkahead.draft_training.training_state import TrainingState
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
 from torch.nn import functional
 
 from instruments.dataset import STEP, Batch, Dataset
-from training.checkpoint import Checkpoint, go_on_from, report
+from training.checkpoint import go_on_from, report
 from training.compiled_layers import compile_layers
-from training.optimizers import optimizers_of
-from training.schedule import Schedule
 from training.shared_codes import plain, share
 
 GUIDED = (2, 0)
@@ -144,7 +145,7 @@ def train(options: argparse.Namespace) -> None:
     share(voice.talker, codec)
     compile_layers(voice.talker)
     optimizers = optimizers_of(voice, _TABLES, options.decay)
-    checkpoint = Checkpoint(options.out / "talker.pt", voice, *optimizers)
+    checkpoint = TrainingState(options.out / "talker.pt", voice, *optimizers)
     first = step = checkpoint.resume()
     began, smooth, epoch = time.monotonic(), 0.0, first
     while step < options.steps:

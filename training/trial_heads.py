@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
+from talkahead.draft_training.draft_ranks import IGNORE, told
+from talkahead.draft_training.schedule import Schedule
 from talkahead.drafting.draft_heads import DraftHeads
 from torch import Tensor
 from torch.nn import functional
-
-from instruments.draft_ranks import IGNORE, told
-from training.schedule import Schedule
 
 _DECAY = 0.8
 _BATCH = 2_048

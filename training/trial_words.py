@@ -18,6 +18,7 @@ from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.draft_training.own_speech import speak
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -25,7 +26,7 @@ from talkahead.speculation.null_drafter import NullDrafter
 from instruments.material import Sentence, held_out_sentences
 from instruments.measures.duration import LONGEST, SHORTEST
 from instruments.measures.frames import Audio, to_int16
-from instruments.own_speech import sentence_prompts, speak
+from instruments.prompts import sentence_prompts
 from instruments.recogniser import Recogniser
 from instruments.teacher import Teacher
 

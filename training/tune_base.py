@@ -13,6 +13,11 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.lesson import IGNORE, Lesson
+from talkahead.draft_training.optimizers import optimizers_of
+from talkahead.draft_training.schedule import Schedule
+from talkahead.draft_training.training_state import TrainingState
 from talkahead.drafting.draft_artifact import Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from torch import Tensor, nn
@@ -21,12 +26,8 @@ from torch.nn import functional
 from instruments.dataset import Dataset
 from instruments.recipes import TALKERS, TUNED, command
 from training import export_drafts
-from training.checkpoint import Checkpoint
 from training.compiled_layers import compile_layers
-from training.draft_lessons import IGNORE, FrozenTalker, Lesson
-from training.draft_losses import Teaching, weighted
-from training.optimizers import optimizers_of
-from training.schedule import Schedule
+from training.draft_lessons import FrozenTalker
 from training.train_drafts import TABLES
 
 _EVERY = 50
@@ -59,7 +60,7 @@ def train(options: argparse.Namespace) -> None:
     compile_layers(pair)
     optimizers = optimizers_of(pair, TABLES, options.decay)
     schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
-    checkpoint = Checkpoint(options.out / "tuned.pt", pair, *optimizers)
+    checkpoint = TrainingState(options.out / "tuned.pt", pair, *optimizers)
     first = step = checkpoint.resume()
     learn = Dataset(options.dataset, "train")
     began, epoch = time.monotonic(), first

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from talkahead.draft_training.draft_shape import DraftShape
 from talkahead.speculation.contracts import Preserves
 from talkahead.speculation.registry import VERIFIERS
 from talkahead.speculation.verifier_options import SETTINGS
 
-from instruments.draft_shape import DraftShape
 from instruments.recipes import SHIPPED, SMALLER, TUNED
 
 NO_DRAFT = "none"

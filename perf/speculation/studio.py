@@ -11,9 +11,11 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import torch
+from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.draft_training.own_speech import Utterance, speak
 from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.engine.decode_step import DecodeStep
@@ -26,7 +28,7 @@ from talkahead.speculation.verifier_options import VerifierOptions
 from torch import Tensor
 
 from instruments.material import Sentence
-from instruments.own_speech import Utterance, sentence_prompts, speak
+from instruments.prompts import sentence_prompts
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.installation import Installation
 from perf.speculation.methods import ACCEPT_ALL, Method, Talker
@@ -36,7 +38,7 @@ MAX_FRAMES = 700
 _CHAIN_NODES = 8
 """Of the longest draft that is no tree, root included."""
 
-MakeStep = Callable[[NativeDecoder, Drafter, Verifier], DecodeStep]
+MakeStep = Callable[[Backbone, Drafter, Verifier], DecodeStep]
 
 
 @dataclass(frozen=True)

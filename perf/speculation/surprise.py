@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 from talkahead.backbone.llama import load_llama
+from talkahead.draft_training.own_speech import RecordingDrafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.sampling import SamplingSettings, probabilities
 from torch.nn import functional
 
-from instruments.own_speech import RecordingDrafter
 from perf.speculation.methods import PLAIN, Talker
 from perf.speculation.studio import Loop, Studio
 

@@ -37,6 +37,7 @@ LAYERS = (
     {"backbone"},
     {"drafting", "families"},
     {"engine"},
+    {"draft_training"},
     {"serving", "__main__"},
 )
 """Rooms and modules of the package, the lowest first; the package itself, which is empty, has no name."""

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 
 import pytest
+from talkahead.draft_training.draft_shape import DraftShape
 from talkahead.drafting.draft_artifact import DraftKind
 
-from instruments.draft_shape import DraftShape
 from instruments.recipes import RECIPES, SHIPPED, Recipe, Round
 
 

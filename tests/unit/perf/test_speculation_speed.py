@@ -10,6 +10,8 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.draft_training.draft_shape import first_layers
+from talkahead.draft_training.own_speech import Utterance, speak
 from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, draft_lm_drafter
 from talkahead.speculation.contracts import Context, Scored, Verifier
 from talkahead.speculation.draws import stream_keys
@@ -18,8 +20,6 @@ from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
-from instruments.draft_shape import first_layers
-from instruments.own_speech import Utterance, speak
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.speed import Run, Speed, Stopwatch, TimedStep
 

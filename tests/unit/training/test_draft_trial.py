@@ -7,10 +7,10 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.draft_training.draft_shape import first_layers
+from talkahead.draft_training.own_speech import RecordingDrafter, speak
 from talkahead.speculation.match_verifier import MatchVerifier
 
-from instruments.draft_shape import first_layers
-from instruments.own_speech import RecordingDrafter, speak
 from training.draft_trial import draft_logits, followed
 
 CONFIG = DecoderConfig(

@@ -6,15 +6,16 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.draft_shape import DraftShape, first_layers
+from talkahead.draft_training.lesson import IGNORE, Lesson
+from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 
 from instruments.dataset import Batch
-from instruments.draft_shape import DraftShape, first_layers
-from training.draft_lessons import IGNORE, FrozenTalker, Lesson
-from training.draft_losses import Teaching, weighted
-from training.optimizers import optimizers_of
+from training.draft_lessons import FrozenTalker
 from training.train_drafts import TABLES
 
 WIDTH, EOS = 16, 20

@@ -13,7 +13,7 @@ from talkahead.text.symbols import NUM_SYMBOLS
 
 from instruments.dataset import Dataset
 from instruments.material import Sentence
-from instruments.own_speech import read_prompts, sentence_prompts
+from instruments.prompts import read_prompts, sentence_prompts
 
 SIZES = (3, 9, 2, 5)
 

@@ -9,15 +9,14 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
+from talkahead.draft_training.draft_ranks import positions, ranks
+from talkahead.draft_training.own_speech import RecordingDrafter, Utterance, speak
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
-
-from instruments.draft_ranks import positions, ranks
-from instruments.own_speech import RecordingDrafter, Utterance, speak
 
 SIZE = 12
 CONFIG = DecoderConfig(

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from talkahead.backbone.llama import Llama
-from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.mtp_modules import MtpModules
 from torch import Tensor
 from torch.nn import functional
 
-from training.draft_lessons import IGNORE, Lesson, drawing
+from talkahead.backbone.llama import Llama
+from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.mtp_modules import MtpModules
 
 DECAY = 0.8
 

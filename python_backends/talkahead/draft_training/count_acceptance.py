@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
+
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.config import RequestOptions
+from talkahead.draft_training.own_speech import speak
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import WEIGHTS
 from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
 from talkahead.manifest import sha256
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.pairs import DRAFTER_OPTIONS
-from torch import Tensor
-
-from instruments.own_speech import speak
 
 _SLOTS = 16
 

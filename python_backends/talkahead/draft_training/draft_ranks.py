@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
+
 from talkahead.config import RequestOptions
+from talkahead.draft_training.own_speech import Utterance
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.likely_draws import NARROW, likely_draws
 from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.sampling import SamplingSettings
-from torch import Tensor
-
-from instruments.own_speech import Utterance
 
 CANDIDATES = 10
 """Tokens of each head that a tree may use."""

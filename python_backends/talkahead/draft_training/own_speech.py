@@ -5,32 +5,67 @@ Shapes: P prompt rows, D hidden size, T tokens of an utterance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
+from typing import Self
 
 import torch
+from torch import Tensor
+
+from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.checkpoint import Checkpoint
+from talkahead.backbone.decoder_choice import load_decoder
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.drafter_choice import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
-from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.contracts import Context, Drafter, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree
-from talkahead.text import TextFrontend
-from torch import Tensor
 
-from instruments.dataset import Dataset
-from instruments.material import Sentence
+SLOTS = 16
+_LONGEST = 500
 
-_BATCH = 4_000
-"""Padded positions of a batch of prompts."""
-_SLOTS = 16
-_MAX_FRAMES = 500
+
+@dataclass(frozen=True)
+class Talker:
+    """A talker to decode with.
+
+    Args:
+        state: weights under their Hugging Face names.
+        dtype: of products.
+    """
+
+    config: DecoderConfig
+    state: Mapping[str, Tensor]
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+
+    @classmethod
+    def of(cls, llama: Llama) -> Self:
+        """As precisely as it was trained."""
+        return cls(llama.config, llama.state_dict())
+
+    @classmethod
+    def serving(cls, folder: Path, device: str = "cpu") -> Self:
+        """As precisely as it is served unless its config says otherwise; raises ArtifactMismatch."""
+        checkpoint = Checkpoint(folder)
+        return cls(checkpoint.config, checkpoint, torch.bfloat16, device)
+
+    def decoder(self, positions: int, nodes: int = 1, slots: int = SLOTS) -> Backbone:
+        """For utterances of so many positions, their prompts' among them, and trees of so many nodes."""
+        return load_decoder(
+            self.config,
+            self.state,
+            num_slots=slots,
+            max_positions=positions,
+            max_nodes=nodes,
+            dtype=self.dtype,
+            device=self.device,
+        )
 
 
 @dataclass
@@ -62,34 +97,14 @@ class RecordingDrafter(NullDrafter):
         return super().propose(context)
 
 
-def read_prompts(encoder_folder: Path, dataset: Dataset, count: int, seed: int) -> list[Tensor]:
-    """Prompts [P, D] of `count` texts of a split, or of all when it has fewer."""
-    encoder = TextEncoder.load(encoder_folder)
-    prompts = (
-        encoder.prompt(symbols[:length], int(voice))
-        for batch in dataset.batches(_BATCH, seed)
-        for symbols, length, voice in zip(batch.symbols, batch.num_symbols, batch.voices, strict=True)
-    )
-    return list(islice(prompts, count))
-
-
-def sentence_prompts(encoder: TextEncoder, sentences: Iterable[Sentence]) -> list[Tensor]:
-    """Prompts [P, D] of sentences of one segment each, in their voices."""
-    frontend, voices = TextFrontend(), encoder.config.voices
-    return [
-        encoder.prompt(torch.from_numpy(frontend.segments(one.text)[0].symbols), voices.index(one.voice))
-        for one in sentences
-    ]
-
-
 def speak(
-    decoder: NativeDecoder,
+    decoder: Backbone,
     drafter: Drafter,
     verifier: Verifier,
     prompts: Sequence[Tensor],
     options: RequestOptions,
     seed: int,
-    make_step: Callable[[NativeDecoder, Drafter, Verifier], DecodeStep] = DecodeStep,
+    make_step: Callable[[Backbone, Drafter, Verifier], DecodeStep] = DecodeStep,
 ) -> list[Utterance]:
     """Speaks every prompt, the n-th with seed `seed` + n; a row that ends makes room for the next.
 
@@ -154,12 +169,14 @@ class OwnSpeech:
         seed: the n-th text is spoken with `seed` + n.
     """
 
-    def __init__(self, talker: Llama, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int) -> None:
+    def __init__(
+        self, talker: Talker, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int
+    ) -> None:
         self._talker = talker
         self._prompts = prompts
         self._sampling = sampling
         self._seed = seed
-        self._positions = max(map(len, prompts)) + _MAX_FRAMES
+        self._positions = max(map(len, prompts)) + _LONGEST
 
     @property
     def sampling(self) -> RequestOptions:
@@ -167,7 +184,7 @@ class OwnSpeech:
 
     @property
     def pool(self) -> DraftPool:
-        return DraftPool(_SLOTS, self._positions)
+        return DraftPool(SLOTS, self._positions, device=self._talker.device)
 
     def plain(self) -> list[Utterance]:
         """With the hidden states that drew the tokens."""
@@ -175,11 +192,5 @@ class OwnSpeech:
 
     def drafted(self, drafter: Drafter, nodes: int, verifier: Verifier | None = None) -> list[Utterance]:
         """By default verified by `match`: what is said stays as it is."""
-        decoder = NativeDecoder(
-            self._talker.config,
-            self._talker.state_dict(),
-            num_slots=_SLOTS,
-            max_positions=self._positions,
-            max_nodes=nodes,
-        )
+        decoder = self._talker.decoder(self._positions, nodes)
         return speak(decoder, drafter, verifier or MatchVerifier(), self._prompts, self._sampling, self._seed)

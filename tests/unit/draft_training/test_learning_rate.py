@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from training.schedule import Rounds, Schedule
+from talkahead.draft_training.schedule import Rounds, Schedule
 
 
 def test_the_three_parts_of_a_run() -> None:

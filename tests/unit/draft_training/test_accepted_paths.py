@@ -9,15 +9,14 @@ import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
+from talkahead.draft_training.accepted_paths import count_accepted
+from talkahead.draft_training.draft_ranks import count_ranks
+from talkahead.draft_training.own_speech import OwnSpeech, Talker
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor
-
-from instruments.accepted_paths import count_accepted
-from instruments.draft_ranks import count_ranks
-from instruments.own_speech import OwnSpeech
 
 SIZE = 12
 CONFIG = DecoderConfig(SIZE, SIZE - 1, 16, 16, 3, 1, 1, 16)
@@ -38,7 +37,7 @@ def talker() -> Llama:
 def own_speech(talker: Llama) -> OwnSpeech:
     generator = torch.Generator().manual_seed(1)
     prompts: list[Tensor] = list(torch.randn(40, 3, CONFIG.hidden_size, generator=generator))
-    return OwnSpeech(talker, prompts, SAMPLING, seed=5)
+    return OwnSpeech(Talker.of(talker), prompts, SAMPLING, seed=5)
 
 
 @pytest.fixture(scope="module")

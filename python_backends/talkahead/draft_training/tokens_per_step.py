@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.draft_ranks import count_ranks
+from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafter_choice import DraftOptions, draft_lm_drafter, heads_drafter, mtp_drafter
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.speculation.contracts import Drafter
-
-from instruments.draft_ranks import count_ranks
-from instruments.own_speech import OwnSpeech, Utterance
 
 _NODES = 32
 """Of a tree of heads, while they are trained."""
@@ -23,7 +23,7 @@ def committed_per_step(utterances: Sequence[Utterance]) -> float:
     return sum(len(one.tokens) - 1 for one in utterances) / sum(one.steps for one in utterances)
 
 
-class Acceptance:
+class TokensPerStep:
     """Measures drafts of one talker while they are trained.
 
     Args:
@@ -31,7 +31,7 @@ class Acceptance:
         held_out: texts that are decoded.
     """
 
-    def __init__(self, talker: Llama, calibration: Sequence[Utterance], held_out: OwnSpeech) -> None:
+    def __init__(self, talker: Talker, calibration: Sequence[Utterance], held_out: OwnSpeech) -> None:
         self._talker = talker
         self._calibration = calibration
         self._held_out = held_out
@@ -47,5 +47,5 @@ class Acceptance:
             paths = count_ranks(network, self._calibration, self._held_out.sampling)
             return heads_drafter(network, paths.best_tree(_NODES), pool)
         if isinstance(network, MtpModules):
-            return mtp_drafter(network, self._talker.state_dict(), pool, options)
+            return mtp_drafter(network, self._talker.state, pool, options)
         return draft_lm_drafter(network, pool, options)

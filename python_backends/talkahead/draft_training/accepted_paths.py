@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
+
+from talkahead.draft_training.own_speech import OwnSpeech
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafter_choice import heads_drafter
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
@@ -11,9 +14,6 @@ from talkahead.speculation.longest_path import reached
 from talkahead.speculation.rank_paths import AcceptedPaths, RankTree
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
-from torch import Tensor
-
-from instruments.own_speech import OwnSpeech
 
 
 class _Watcher:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.drafter_choice import heads_drafter
+from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import reached
 from talkahead.speculation.rank_paths import AcceptedPaths, RankTree

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.drafting.draft_files import read_offer
+from talkahead.drafting.offer import read_offer
+from talkahead.drafting.selection import select
 from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.manifest import Manifest
@@ -24,7 +25,6 @@ from talkahead.serving.speech_shape import SpeechShape
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
-from talkahead.speculation.pairs import select
 from talkahead.telemetry import Telemetry
 from talkahead.text.frontend import TextFrontend, TextSegment
 from talkahead.types import SegmentHeader

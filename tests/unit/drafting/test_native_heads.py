@@ -8,8 +8,9 @@ import pytest
 import torch
 from talkahead.drafting import native_heads
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
-from talkahead.drafting.drafter_choice import DraftPool, heads_drafter
+from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.draws import stream_keys

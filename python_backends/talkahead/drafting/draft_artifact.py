@@ -23,6 +23,8 @@ from talkahead.weights import load_float32
 
 WEIGHTS = draft_files.WEIGHTS
 CONFIG = draft_files.CONFIG
+_BELONGING = ("kind", "target")
+"""Fields of a config that tell what a draft is, beside those of its network."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Draft:
             raise ArtifactMismatch(
                 f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"
             )
-        network = DRAFTERS[config["kind"]].kind.network(config)
+        own = {name: value for name, value in config.items() if name not in _BELONGING}
+        network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG)
         network.load_state_dict(load_float32(folder / WEIGHTS))
         network.eval().requires_grad_(False)
         return cls(config["kind"], network, config["target"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.draft_sizes import LONGEST_CHAIN
@@ -16,9 +16,8 @@ from talkahead.drafting.draft_sizes import LONGEST_CHAIN
 class DraftLmKind:
     """The `DraftKind` of `draft_lm`."""
 
-    def network(self, config: Mapping[str, Any]) -> Llama:
-        known = {field.name for field in fields(LlamaConfig)}
-        return Llama(LlamaConfig(**{name: value for name, value in config.items() if name in known}))
+    def network(self, config: Mapping[str, Any], path: Path) -> Llama:
+        return Llama(DecoderConfig.from_fields(config, path))
 
     def config(self, network: Llama) -> dict[str, Any]:
         return network.config.to_hugging_face()

@@ -9,8 +9,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.backbone.cached_decoder import LlamaShape
 from talkahead.backbone.decoder_choice import DecoderChoice, cheapest_precision, load_decoder
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 
@@ -66,7 +66,7 @@ class DraftPool:
         return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
 
     def decoder(
-        self, config: LlamaShape, state: Mapping[str, Tensor], ahead: int
+        self, config: DecoderConfig, state: Mapping[str, Tensor], ahead: int
     ) -> SlotDecoder | NativeDecoder:
         """One that may run `ahead` positions ahead of the target."""
         return load_decoder(

@@ -25,7 +25,7 @@ from talkahead.speculation.rank_paths import RankTree
 class HeadsKind:
     """The `DraftKind` of `heads`."""
 
-    def network(self, config: Mapping[str, Any]) -> DraftHeads:
+    def network(self, config: Mapping[str, Any], path: Path) -> DraftHeads:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
         return DraftHeads(*shape, block_size=config["block_size"], sees_tokens=config["sees_tokens"])
 

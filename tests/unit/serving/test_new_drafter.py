@@ -1,4 +1,4 @@
-"""A drafter that nobody has heard of: entered in one place, it is asked for by name, and drafts on a server."""
+"""A drafter that nobody has heard of: entered in one place, it is asked for and drafts on a server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class EchoDrafter(NullDrafter):
 
 
 class EchoKind:
-    def network(self, config: Mapping[str, Any]) -> Shifts:
+    def network(self, config: Mapping[str, Any], path: Path) -> Shifts:
         return Shifts(config["num_modules"])
 
     def config(self, network: Shifts) -> dict[str, Any]:

@@ -52,7 +52,14 @@ class DraftShape:
 def first_heads(heads: DraftHeads, count: int) -> DraftHeads:
     """The first `count` of heads, which guess as they do among the others."""
     vocabulary, width = heads.vocab_size, heads.width
-    fewer = DraftHeads(count, width, vocabulary, block_size=heads.block_size, sees_tokens=heads.sees_tokens)
+    fewer = DraftHeads(
+        count,
+        width,
+        vocabulary,
+        block_size=heads.block_size,
+        num_blocks=heads.num_blocks,
+        sees_tokens=heads.sees_tokens,
+    )
     state = heads.state_dict()
     fewer.load_state_dict({name: state[name] for name in fewer.state_dict()})
     return fewer

@@ -27,13 +27,16 @@ class HeadsKind:
 
     def network(self, config: Mapping[str, Any], path: Path) -> DraftHeads:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
-        return DraftHeads(*shape, block_size=config["block_size"], sees_tokens=config["sees_tokens"])
+        # Files written before heads could have several blocks hold one.
+        blocks = {"block_size": config["block_size"], "num_blocks": config.get("num_blocks", 1)}
+        return DraftHeads(*shape, **blocks, sees_tokens=config["sees_tokens"])
 
     def config(self, network: DraftHeads) -> dict[str, Any]:
         return {
             "num_heads": len(network),
             "width": network.width,
             "block_size": network.block_size,
+            "num_blocks": network.num_blocks,
             "vocab_size": network.vocab_size,
             "sees_tokens": network.sees_tokens,
         }
@@ -64,6 +67,8 @@ def _placed(heads: DraftHeads, pool: DraftPool) -> tuple[DraftHeads, NativeHeads
 
 def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
     if not can_serve_natively(pool.dtype, pool.device) or pool.choice is DecoderChoice.TORCH:
+        return None
+    if heads.num_blocks > 1:
         return None
     try:
         blocks = weights_of(heads.inward), weights_of(heads.outward)

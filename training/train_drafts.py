@@ -25,8 +25,9 @@ from talkahead.draft_training.own_speech import OwnSpeech, Talker
 from talkahead.draft_training.schedule import Rounds, Schedule
 from talkahead.draft_training.tokens_per_step import TokensPerStep
 from talkahead.draft_training.training_state import TrainingState
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.manifest import sha256
 from torch import Tensor, nn
@@ -130,7 +131,7 @@ class Pupil:
             metrics = {f"held_out_nats_{ahead}": round(float(one), 4) for ahead, one in enumerate(nats, 1)}
             metrics["held_out_tokens_per_step"] = round(committed, 4)
             folder = self._options.out / recipe.name
-            Draft(self.shape.kind, network, self._target).save(folder)
+            Draft(self.shape.drafter, network, self._target).save(folder)
             folder.with_suffix(".report.json").write_text(json.dumps(self._report(recipe, metrics), indent=2))
         self.network.train()
 
@@ -217,8 +218,8 @@ def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> TokensPerS
         )
         for split in ("calibration", "development")
     )
-    has_heads = any(DraftShape.of(one.name).kind is DraftKind.HEADS for one in options.recipe)
-    return TokensPerStep(voice, calibration.plain() if has_heads else [], held_out)
+    has_trees = any(DRAFTERS[DraftShape.of(one.name).drafter].is_tree for one in options.recipe)
+    return TokensPerStep(voice, calibration.plain() if has_trees else [], held_out)
 
 
 def recipe_of(name: str) -> Recipe:

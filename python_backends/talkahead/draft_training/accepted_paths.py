@@ -8,7 +8,7 @@ from torch import Tensor
 
 from talkahead.draft_training.own_speech import OwnSpeech
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.drafter_choice import heads_drafter
+from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import reached
 from talkahead.speculation.rank_paths import AcceptedPaths, RankTree

@@ -19,7 +19,7 @@ from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
-from talkahead.drafting.drafter_choice import DraftPool
+from talkahead.drafting.draft_pool import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.contracts import Context, Drafter, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier

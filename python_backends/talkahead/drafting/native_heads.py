@@ -54,7 +54,7 @@ class _Draws(Structure):
 
 
 class NativeHeads:
-    """Residual blocks with SiLU, each with a linear layer onto the vocabulary.
+    """Residual blocks with SiLU, one of each head, each with a linear layer onto the vocabulary.
 
     In float32 and bfloat16 states stay float32, and weights are what they are, rounded to bfloat16 in the
     latter; in int8 products are of whole numbers.
@@ -63,7 +63,7 @@ class NativeHeads:
 
     Args:
         inward: [H, D] and [H] of each head's block.
-        outward: [D, H] and [D].
+        outward: [D, H] and [D]; empty where a block is one layer, with H = D.
         linears: [V, D] of each head; one that is there several times is packed once.
         told: [V, D], added to what a head goes on from where a token follows; None: each sees the hidden
             state alone.
@@ -103,9 +103,9 @@ class NativeHeads:
             inner=inner,
             vocabulary=vocabulary,
             inward=self._matrices[0],
-            outward=self._matrices[1],
+            outward=self._matrices[1] if outward else None,
             inner_biases=packer.keep(torch.cat([bias for _, bias in inward])),
-            biases=packer.keep(torch.cat([bias for _, bias in outward])),
+            biases=packer.keep(torch.cat([bias for _, bias in outward])) if outward else None,
             linears=self._matrices[2],
             told=None if told is None else packer.keep(told),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from talkahead.audio.windows import Cut
+from talkahead.drafting.drafters import drafter_names
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.ledger import Ledger
@@ -12,7 +13,8 @@ from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Phase, SentWindow, Speech, Stream, Totals
 from talkahead.families.contracts import Frames
-from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
+from talkahead.speculation.verifiers import VERIFIERS
+from talkahead.types import Stats, StopReason, WindowHeader
 
 
 class WindowCutter:
@@ -160,8 +162,8 @@ class WindowCutter:
             stop_reason=int(stream.reason),
             char_end=stream.spoken_chars,
             decode_us=totals.decode_us,
-            drafter=DRAFTER_NAMES.index(pair.drafter),
-            verifier=VERIFIER_NAMES.index(pair.verifier),
+            drafter=drafter_names().index(pair.drafter),
+            verifier=list(VERIFIERS).index(pair.verifier),
         )
 
     def _totals(self, slot: int) -> Totals:

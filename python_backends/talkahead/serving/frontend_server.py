@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.drafting.draft_files import read_offer
+from talkahead.drafting.offer import read_offer
+from talkahead.drafting.selection import select
 from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.families.contracts import Segment, Units
@@ -25,7 +26,6 @@ from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
-from talkahead.speculation.pairs import select
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
 from talkahead.types import SegmentHeader

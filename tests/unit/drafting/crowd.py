@@ -12,7 +12,11 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
-from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, draft_lm_drafter, mtp_drafter
+from talkahead.drafting.draft_lm_kind import draft_lm_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.mtp_kind import mtp_drafter
+from talkahead.drafting.offer import Offer
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.engine_telemetry import NoTelemetry
@@ -22,10 +26,9 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.pairs import DraftSizes, Offer
 from talkahead.speculation.rank_paths import RankTree
-from talkahead.speculation.registry import TargetTokens
 from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.target_tokens import TargetTokens
 from tiny_talker import POSITIONS, TREE, make_cut, make_heads, make_modules
 from torch import Tensor
 
@@ -173,7 +176,7 @@ def drafters_of(llama: Llama, pool: DraftPool) -> dict[str, Drafter]:
     return {
         "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE)),
         "mtp": mtp_drafter(modules, llama.state_dict(), pool, DraftOptions()),
-        "draft_lm": draft_lm_drafter(make_cut(llama), pool, DraftOptions(length=CHAIN)),
+        "draft_lm": draft_lm_drafter(make_cut(llama), pool, DraftOptions(CHAIN + 1)),
     }
 
 

@@ -7,8 +7,8 @@
 /* K heads. Products enter as floats. */
 struct heads {
     int64_t count, hidden, inner, vocabulary;
-    const struct matrix *inward, *outward; /* [K] each, of H and of D outputs */
-    const float *inner_biases, *biases;    /* [K, H] and [K, D] */
+    const struct matrix *inward, *outward; /* [K] each, of H and of D outputs; no outward: H = D */
+    const float *inner_biases, *biases;    /* [K, H] and [K, D]; biases: of outward */
     const struct matrix *linears;          /* [K], of V outputs each */
     const float *told;                     /* [V, D], added where a token follows; 0: heads see the same state */
 };
@@ -98,7 +98,7 @@ static void tell(const struct heads *heads, const float *from, int64_t token, fl
         store(to + i, heads->told ? load(from + i) + load(told + i) : load(from + i));
 }
 
-/* states [R, D] = seen + W silu(V seen): a head's block. */
+/* states [R, D] = seen + W silu(V seen): a head's block, perhaps without W. */
 static void pass_block(const struct heads *heads, int64_t head, int64_t rows, struct heads_room *room) {
     int64_t size = heads->hidden, inner = heads->inner;
     product(heads->inward + head, rows, (const word *)room->seen, room->inner, WRITE, &room->stage);
@@ -110,9 +110,11 @@ static void pass_block(const struct heads *heads, int64_t head, int64_t rows, st
         }
         for (int64_t i = 0; i < size; i += LANES)
             store(room->states + row * size + i,
-                  load(room->seen + row * size + i) + load(heads->biases + head * size + i));
+                  load(room->seen + row * size + i) +
+                      load(heads->outward ? heads->biases + head * size + i : x + i));
     }
-    product(heads->outward + head, rows, (const word *)room->inner, room->states, ADD, &room->stage);
+    if (heads->outward)
+        product(heads->outward + head, rows, (const word *)room->inner, room->states, ADD, &room->stage);
 }
 
 /* The nodes of one depth of each of some trees, whose parents are seen: tokens [S, N] from `first` on, then what the

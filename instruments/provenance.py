@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
-from pathlib import Path
-
-from talkahead.manifest import sha256
 
 LICENCE = (
     "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt, cmu_us_rms, cmu_us_awb "
@@ -20,12 +16,3 @@ def source_commit() -> str:
     """The checked-out commit, or `unknown` outside a repository."""
     done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
-
-
-def readable_files(paths: Iterable[Path]) -> dict[str, str]:
-    """Hashes by name, as manifests hold them, of files that everybody may read from now on."""
-    found = {}
-    for path in paths:
-        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
-        found[path.name] = sha256(path)
-    return found

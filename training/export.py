@@ -13,11 +13,11 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.text_encoder import TextEncoder
-from talkahead.manifest import NAME, Manifest
+from talkahead.manifest import NAME, Manifest, readable_files
 from talkahead.speech_format import SpeechFormat
 from torch import nn
 
-from instruments.provenance import LICENCE, readable_files, source_commit
+from instruments.provenance import LICENCE, source_commit
 
 MODELS = ("vocoder", "encoder", "talker")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft
-from talkahead.manifest import Manifest
+from talkahead.manifest import Manifest, readable_files
 
 from instruments import recipes
-from instruments.provenance import LICENCE, readable_files, source_commit
+from instruments.provenance import LICENCE, source_commit
 
 
 def put(source: Path, talker: Path, note: str) -> Path:

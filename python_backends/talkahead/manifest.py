@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -69,3 +69,12 @@ class Manifest:
                 raise ArtifactMismatch(
                     f"{path} is not the file that {NAME} describes; rebuild it with: {self.command}"
                 )
+
+
+def readable_files(paths: Iterable[Path]) -> dict[str, str]:
+    """Hashes by name, as manifests hold them, of files that everybody may read from now on."""
+    found = {}
+    for path in paths:
+        path.chmod(0o644)  # safetensors writes 0600, which a container's own user could not read
+        found[path.name] = sha256(path)
+    return found

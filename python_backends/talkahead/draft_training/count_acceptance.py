@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from talkahead.backbone.llama import load_llama
-from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.config import RequestOptions
-from talkahead.draft_training.own_speech import speak
+from talkahead.draft_training.own_speech import SLOTS, Talker, speak
+from talkahead.draft_training.tokens_per_step import committed_per_step
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import WEIGHTS, load_drafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.manifest import sha256
 from talkahead.speculation.match_verifier import MatchVerifier
-
-_SLOTS = 16
 
 
 def count_acceptance(
@@ -32,6 +28,9 @@ def count_acceptance(
     prompts: Sequence[Tensor],
     sampling: RequestOptions,
     seed: int,
+    *,
+    positions: int | None = None,
+    device: str = "cpu",
 ) -> Acceptance:
     """Speaks all prompts once with each size, as precisely as the talker is served.
 
@@ -39,24 +38,16 @@ def count_acceptance(
         folder: of the draft.
         sizes: nodes of its trees, the root among them.
         prompts: [P, D] each.
+        positions: of prompt and speech at most; None: as many as the talker knows.
     """
-    config, state = load_llama(talker)
-    precision = torch.bfloat16 if can_multiply(torch.bfloat16) else torch.float32
-    decoder = NativeDecoder(
-        config,
-        state,
-        num_slots=_SLOTS,
-        max_positions=config.max_position_embeddings,
-        max_nodes=max(sizes),
-        precision=precision,
-    )
-    pool = DraftPool.serving(_SLOTS, config.max_position_embeddings)
+    served = Talker.serving(talker, device)
+    positions = positions or served.config.max_position_embeddings
+    decoder = served.decoder(positions, max(sizes))
+    pool = DraftPool.serving(SLOTS, positions, device)
     committed, steps = {}, 0
     for nodes in sorted(sizes):
         drafting = load_drafter(folder, talker, pool, DraftOptions(nodes, tells_probs=False))
         spoken = speak(decoder, drafting, MatchVerifier(), prompts, sampling, seed)
-        taken = sum(one.steps for one in spoken)
-        # The first token of an utterance comes from its prompt.
-        committed[nodes] = round(sum(len(one.tokens) - 1 for one in spoken) / taken, 4)
-        steps = max(steps, taken)
+        committed[nodes] = round(committed_per_step(spoken), 4)
+        steps = max(steps, sum(one.steps for one in spoken))
     return Acceptance(sha256(folder / WEIGHTS), steps, sampling.temperature, sampling.top_p, committed)

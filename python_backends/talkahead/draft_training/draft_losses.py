@@ -30,7 +30,7 @@ class Teaching:
     Args:
         sample: places that heads learn from in a step: each has the whole vocabulary to itself.
         soft: share of the loss that asks for the talker's distribution (Hinton et al. 2015) and not for the
-            token that was said: what is drafted is judged by the former. Lessons must tell it then.
+            token that was said: what is drafted is judged by the former.
     """
 
     talker: Llama
@@ -74,7 +74,7 @@ class Teaching:
 
     def _of_draft_lm(self, draft: Llama, lesson: Lesson) -> Tensor:
         """The draft is asked for every token, from its own embeddings of those before."""
-        frame = torch.arange(lesson.rows.shape[1]) - lesson.starts[:, None] - 1
+        frame = torch.arange(lesson.rows.shape[1], device=lesson.rows.device) - lesson.starts[:, None] - 1
         within = frame.clamp(0, lesson.tokens.shape[1] - 1)
         embedded = draft.model.embed_tokens(lesson.known.gather(1, within))
         rows = torch.where((frame < 0)[..., None], lesson.rows, embedded)
@@ -87,10 +87,15 @@ class Teaching:
         tokens = lesson.tokens[where]
         if not self.soft:
             return functional.cross_entropy(logits.float(), tokens)
-        assert lesson.expected is not None, "a soft lesson tells what the talker expected"
-        expected = lesson.expected[where]
+        expected = self._expected(lesson.hidden[where]) if lesson.expected is None else lesson.expected[where]
         nats: Tensor = _Nats.apply(logits, tokens, expected, self.soft)  # type: ignore[no-untyped-call]
         return nats
+
+    @torch.no_grad()
+    def _expected(self, states: Tensor) -> Tensor:
+        """The talker's distributions [M, V] of what states [M, D] draw."""
+        logits: Tensor = self.talker.lm_head(states)
+        return logits.float().softmax(-1)
 
 
 class _Nats(torch.autograd.Function):
@@ -101,7 +106,7 @@ class _Nats(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, tokens: Tensor, expected: Tensor, soft: float) -> Tensor:  # noqa: ANN401
         wide = logits.to(torch.float32, copy=True)
-        said, one = tokens[:, None], torch.tensor(soft - 1.0)
+        said, one = tokens[:, None], torch.tensor(soft - 1.0, device=logits.device)
         nats = wide.logsumexp(1, keepdim=True)
         chosen = wide.gather(1, said).mul_(1.0 - soft) + soft * (wide * expected).sum(1, keepdim=True)
         slope = wide.sub_(nats).exp_().sub_(expected, alpha=soft)
@@ -119,4 +124,4 @@ def weighted(parts: Tensor, *, fades: bool = True) -> Tensor:
     """The sum of [K], the i-th weighted by 0.8^i if that fades; a draft model's only part counts once."""
     if len(parts) == 1 or not fades:
         return parts.sum()
-    return (parts * DECAY ** torch.arange(1.0, len(parts) + 1)).sum()
+    return (parts * DECAY ** torch.arange(1.0, len(parts) + 1, device=parts.device)).sum()

@@ -18,11 +18,12 @@ class Lesson:
     """Utterances as the talker sees them.
 
     Args:
-        rows: [B, P + T - 1, D], each one's prompt and then its frames, embedded, without a gap.
+        rows: [B, P + T - 1, D], each one's prompt and then its frames, embedded, without a gap; only draft
+            models look at them.
         starts: int64 [B], the row whose hidden state draws the first frame.
         hidden: [B, T, D], the talker's; hidden[:, t] draws tokens[:, t].
         tokens: int64 [B, T], frames and the end of speech, then IGNORE.
-        expected: bfloat16 [B, T, V], the talker's distribution of each token, where drafts learn it.
+        expected: bfloat16 [B, T, V], the talker's distribution of each token, where it is at hand.
     """
 
     rows: Tensor
@@ -39,5 +40,5 @@ class Lesson:
 
 def drawing(states: Tensor, starts: Tensor, count: int) -> Tensor:
     """Of states at every row, [B, P + T - 1, D], those that draw the tokens, [B, count, D]."""
-    places = (starts[:, None] + torch.arange(count)).clamp_max(states.shape[1] - 1)
+    places = (starts[:, None] + torch.arange(count, device=starts.device)).clamp_max(states.shape[1] - 1)
     return states.gather(1, places[..., None].expand(-1, -1, states.shape[2]))

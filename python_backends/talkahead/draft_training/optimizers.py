@@ -9,7 +9,7 @@ from torch import nn
 
 
 def optimizers_of(network: nn.Module, tables: Collection[str], decay: float) -> list[torch.optim.Optimizer]:
-    """Muon for the hidden matrices (it needs fewer steps), AdamW for everything else.
+    """Muon for the hidden matrices (it needs fewer steps), AdamW for everything else that learns.
 
     Args:
         tables: parts of the names of matrices that are no hidden ones: embeddings and heads.
@@ -18,6 +18,8 @@ def optimizers_of(network: nn.Module, tables: Collection[str], decay: float) -> 
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, value in network.named_parameters():
+        if not value.requires_grad:
+            continue
         hidden = value.ndim == 2 and not any(part in name for part in tables)
         (matrices if hidden else others).append(value)
     muon = torch.optim.Muon(matrices, lr=1e-3, weight_decay=decay, adjust_lr_fn="match_rms_adamw")

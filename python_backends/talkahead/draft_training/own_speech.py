@@ -21,7 +21,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
-from talkahead.speculation.contracts import Context, Drafter, Verifier
+from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree
@@ -77,6 +77,7 @@ class Utterance:
         seed: of its draws.
         tokens: int, the end of speech last unless it was cut.
         hidden: [D] each; hidden[t] drew tokens[t]. Only of plain decoding, and not of the last token.
+        last_hidden: [D], drew the last token; likewise.
         steps: of the target; the first token comes from the prompt, without a step.
     """
 
@@ -84,17 +85,23 @@ class Utterance:
     seed: int
     tokens: list[int] = field(default_factory=list)
     hidden: list[Tensor] = field(default_factory=list)
+    last_hidden: Tensor | None = None
     steps: int = 0
 
 
 class RecordingDrafter(NullDrafter):
-    """Proposes nothing and remembers the hidden states [S, D] from which the roots were drawn."""
+    """Proposes nothing and remembers the hidden states [S, D] from which the roots were drawn, and those from
+    which the next ones are."""
 
     hidden: Tensor
+    next_hidden: Tensor
 
     def propose(self, context: Context) -> TokenTree:
         self.hidden = context.hidden.clone()
         return super().propose(context)
+
+    def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        self.next_hidden = scored.hidden[:, 0].clone()
 
 
 def speak(
@@ -121,6 +128,7 @@ def speak(
             utterance = running[row]
             if isinstance(drafter, RecordingDrafter):
                 utterance.hidden.append(drafter.hidden[row])
+                utterance.last_hidden = drafter.next_hidden[row]
             room = decoder.max_positions - len(utterance.prompt) - len(utterance.tokens)
             tokens = drawn.tokens[row, : drawn.counts[row]].tolist()[:room]
             if decoder.eos in tokens:

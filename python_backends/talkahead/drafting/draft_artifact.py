@@ -59,7 +59,7 @@ class Draft:
                 f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"
             )
         own = {name: value for name, value in config.items() if name not in _BELONGING}
-        network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG)
+        network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG, talker)
         network.load_state_dict(load_float32(folder / WEIGHTS))
         network.eval().requires_grad_(False)
         return cls(config["kind"], network, config["target"])

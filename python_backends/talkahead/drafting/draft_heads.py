@@ -11,13 +11,33 @@ Shapes: B rows, K heads of L blocks, D hidden size, H size of a block, V vocabul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 BLOCK_SIZE = 512
+
+
+class _Table(nn.Module):
+    """A matrix [V, D] of the target's: it follows the draft, but neither learns nor is kept with it."""
+
+    weight: Tensor
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.empty(rows, width), persistent=False)
+
+
+class _LentEmbedding(_Table):
+    def forward(self, tokens: Tensor) -> Tensor:
+        return functional.embedding(tokens, self.weight)
+
+
+class _LentLinear(_Table):
+    def forward(self, states: Tensor) -> Tensor:
+        return functional.linear(states, self.weight)
 
 
 class DraftHeads(nn.Module):
@@ -31,6 +51,8 @@ class DraftHeads(nn.Module):
         block_size: H, between the two layers of a block; None: a block is one layer, as Cai et al. have it.
         num_blocks: L, one behind the other.
         sees_tokens: whether they are told the tokens that they continue.
+        shares_tables: whether embeddings and linear layer are the target's own, where vocabularies are large;
+            for heads that are told tokens.
     """
 
     def __init__(
@@ -42,22 +64,34 @@ class DraftHeads(nn.Module):
         block_size: int | None = BLOCK_SIZE,
         num_blocks: int = 1,
         sees_tokens: bool = True,
+        shares_tables: bool = False,
     ) -> None:
         super().__init__()
+        assert sees_tokens or not shares_tables, "blind heads have a linear layer each"
         self.width, self.vocab_size, self.block_size = width, vocab_size, block_size
-        self.num_blocks, self.sees_tokens = num_blocks, sees_tokens
+        self.num_blocks, self.sees_tokens, self.shares_tables = num_blocks, sees_tokens, shares_tables
         if sees_tokens:
-            self.embed_tokens = nn.Embedding(vocab_size, width)
+            embedding = _LentEmbedding if shares_tables else nn.Embedding
+            self.embed_tokens = embedding(vocab_size, width)
             self.projector = nn.Linear(width, width, bias=False)
         blocks = range(num_heads * num_blocks)
         self.inward = nn.ModuleList(nn.Linear(width, block_size or width) for _ in blocks)
         self.outward = nn.ModuleList(nn.Linear(block_size, width) for _ in blocks if block_size)
         num_linears = 1 if sees_tokens else num_heads
-        self.linears = nn.ModuleList(nn.Linear(width, vocab_size, bias=False) for _ in range(num_linears))
+        self.linears = nn.ModuleList(
+            _LentLinear(vocab_size, width) if shares_tables else nn.Linear(width, vocab_size, bias=False)
+            for _ in range(num_linears)
+        )
 
     @classmethod
     def beginning_as(
-        cls, head: Tensor, num_heads: int, embeddings: Tensor | None = None, block_size: int = BLOCK_SIZE
+        cls,
+        head: Tensor,
+        num_heads: int,
+        embeddings: Tensor | None = None,
+        block_size: int = BLOCK_SIZE,
+        *,
+        shares_tables: bool = False,
     ) -> Self:
         """Each head guesses at first as the target's own head [V, D] would.
 
@@ -66,17 +100,32 @@ class DraftHeads(nn.Module):
         """
         vocabulary, width = head.shape
         sees_tokens = embeddings is not None
-        heads = cls(num_heads, width, vocabulary, block_size=block_size, sees_tokens=sees_tokens)
+        heads = cls(
+            *(num_heads, width, vocabulary),
+            block_size=block_size,
+            sees_tokens=sees_tokens,
+            shares_tables=shares_tables,
+        )
+        heads.take_tables(head, embeddings)
         with torch.no_grad():
-            if embeddings is not None:
-                heads.embed_tokens.weight.copy_(embeddings)
+            if sees_tokens:
                 heads.projector.weight.zero_()
             for block in heads.outward:
                 for value in block.parameters():
                     value.zero_()
-            for linear in heads.linears:
-                linear.get_parameter("weight").copy_(head)
         return heads
+
+    @torch.no_grad()
+    def take_tables(self, head: Tensor, embeddings: Tensor | None) -> None:
+        """The target's, [V, D] each."""
+        if embeddings is not None:
+            self.embed_tokens.weight.copy_(embeddings)
+        for linear in self._linears:
+            linear.weight.copy_(head)
+
+    @property
+    def _linears(self) -> Sequence[nn.Linear | _LentLinear]:
+        return cast("Sequence[nn.Linear | _LentLinear]", self.linears)
 
     def __len__(self) -> int:
         return len(self.inward) // self.num_blocks
@@ -106,8 +155,8 @@ class DraftHeads(nn.Module):
 
     def guesses(self, states: Tensor, index: int) -> Tensor:
         """Logits [B, V] of a head."""
-        linear = self.linears[index if len(self.linears) > 1 else 0]
-        logits: Tensor = linear(states.to(linear.get_parameter("weight").dtype))
+        linear = self._linears[index if len(self.linears) > 1 else 0]
+        logits: Tensor = linear(states.to(linear.weight.dtype))
         return logits
 
     def onward(self, seen: Tensor, states: Tensor, tokens: Tensor) -> Tensor:
@@ -130,7 +179,7 @@ class DraftHeads(nn.Module):
 
     def linear_weights(self) -> list[Tensor]:
         """[V, D] of each head."""
-        own: list[Tensor] = [linear.get_parameter("weight") for linear in self.linears]
+        own: list[Tensor] = [linear.weight for linear in self._linears]
         return own if len(own) == len(self) else own * len(self)
 
     def narrow(self, dtype: torch.dtype) -> None:

@@ -15,8 +15,9 @@ from talkahead.speculation.contracts import Drafter
 class DraftKind(Protocol):
     """Between a folder's files, a network, and what drafts with it."""
 
-    def network(self, config: Mapping[str, Any], path: Path) -> nn.Module:
-        """One without weights, as `path` describes it; raises ArtifactMismatch for what is not served."""
+    def network(self, config: Mapping[str, Any], path: Path, talker: Path) -> nn.Module:
+        """One without weights of its own, as `path` describes it, for the talker in `talker`; raises
+        ArtifactMismatch for what is not served."""
 
     def config(self, network: Any) -> dict[str, Any]:  # noqa: ANN401 - of this kind
         """The description of a network."""

@@ -16,7 +16,7 @@ from talkahead.drafting.draft_sizes import LONGEST_CHAIN
 class DraftLmKind:
     """The `DraftKind` of `draft_lm`."""
 
-    def network(self, config: Mapping[str, Any], path: Path) -> Llama:
+    def network(self, config: Mapping[str, Any], path: Path, talker: Path) -> Llama:
         return Llama(DecoderConfig.from_fields(config, path))
 
     def config(self, network: Llama) -> dict[str, Any]:

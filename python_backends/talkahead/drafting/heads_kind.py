@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, can_serve_natively
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_files import WEIGHTS
@@ -25,11 +26,16 @@ from talkahead.speculation.rank_paths import RankTree
 class HeadsKind:
     """The `DraftKind` of `heads`."""
 
-    def network(self, config: Mapping[str, Any], path: Path) -> DraftHeads:
+    def network(self, config: Mapping[str, Any], path: Path, talker: Path) -> DraftHeads:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
-        # Files written before heads could have several blocks hold one.
+        # Files written before heads could have several blocks, or the target's tables, have one and their own.
         blocks = {"block_size": config["block_size"], "num_blocks": config.get("num_blocks", 1)}
-        return DraftHeads(*shape, **blocks, sees_tokens=config["sees_tokens"])
+        shares = config.get("shares_tables", False)
+        heads = DraftHeads(*shape, **blocks, sees_tokens=config["sees_tokens"], shares_tables=shares)
+        if shares:
+            target = Checkpoint(talker)
+            heads.take_tables(target[HEAD], target[EMBEDDINGS])
+        return heads
 
     def config(self, network: DraftHeads) -> dict[str, Any]:
         return {
@@ -39,6 +45,7 @@ class HeadsKind:
             "num_blocks": network.num_blocks,
             "vocab_size": network.vocab_size,
             "sees_tokens": network.sees_tokens,
+            "shares_tables": network.shares_tables,
         }
 
     def drafter(

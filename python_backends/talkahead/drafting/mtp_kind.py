@@ -19,7 +19,7 @@ from talkahead.drafting.mtp_modules import MtpModules
 class MtpKind:
     """The `DraftKind` of `mtp`."""
 
-    def network(self, config: Mapping[str, Any], path: Path) -> MtpModules:
+    def network(self, config: Mapping[str, Any], path: Path, talker: Path) -> MtpModules:
         # Files written before the layer named its type hold a Llama's.
         layer = DecoderConfig.from_fields({"model_type": "llama", **config["layer"]}, path)
         return MtpModules(layer, config["num_modules"], sees_tokens=config["sees_tokens"])

@@ -55,7 +55,7 @@ class EchoDrafter(NullDrafter):
 
 
 class EchoKind:
-    def network(self, config: Mapping[str, Any], path: Path) -> Shifts:
+    def network(self, config: Mapping[str, Any], path: Path, talker: Path) -> Shifts:
         return Shifts(config["num_modules"])
 
     def config(self, network: Shifts) -> dict[str, Any]:

@@ -1,0 +1,164 @@
+"""What a draft brings on this machine: as the server decides it, and as it is measured by turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from torch import Tensor
+
+from talkahead.backbone.backbone import Backbone
+from talkahead.config import RequestOptions
+from talkahead.draft_training.own_speech import SLOTS, Talker, Utterance, speak
+from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.draft_artifact import load_drafter
+from talkahead.drafting.draft_files import draft_folder
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.drafters import DRAFTERS
+from talkahead.drafting.offer import Offer, read_offer
+from talkahead.engine.decode_step import DecodeStep, Drawn
+from talkahead.engine.draft_forecast import DraftForecast
+from talkahead.engine.method_book import MethodBook
+from talkahead.engine.step_timer import StepTimer
+from talkahead.speculation.contracts import Drafter, Verifier
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.pairs import PLAIN, Pair
+from talkahead.speculation.target_tokens import TargetTokens
+
+_DRAWS = 1_000
+_INTERVAL = (0.025, 0.975)
+
+
+@dataclass
+class Stopwatch:
+    """Seconds that steps took, without prompts."""
+
+    seconds: float = 0.0
+
+    def step(self, decoder: Backbone, drafter: Drafter, verifier: Verifier) -> DecodeStep:
+        return _TimedStep(self, decoder, drafter, verifier)
+
+
+class _TimedStep(DecodeStep):
+    def __init__(self, watch: Stopwatch, decoder: Backbone, drafter: Drafter, verifier: Verifier) -> None:
+        super().__init__(decoder, drafter, verifier)
+        self._watch = watch
+
+    def run(self, rows: slice) -> Drawn:
+        began = self._clock()
+        drawn = super().run(rows)
+        self._watch.seconds += self._clock() - began
+        return drawn
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One text, by one stream: its tokens behind the first, the steps that brought them, and their time."""
+
+    tokens: int
+    steps: int
+    seconds: float
+
+
+@dataclass
+class Gain:
+    """Texts spoken plainly and with a draft, by turns."""
+
+    plain: list[Spoken] = field(default_factory=list)
+    drafted: list[Spoken] = field(default_factory=list)
+
+    @classmethod
+    def measure(cls, plain: Callable[[int], Spoken], drafted: Callable[[int], Spoken], count: int) -> Self:
+        """Of `count` texts; every other one is drafted first. What the machine does meanwhile meets both."""
+        gain = cls()
+        turns = [(plain, gain.plain), (drafted, gain.drafted)]
+        for speaker, _ in turns:
+            speaker(0)  # caches and predictors settle
+        for number in range(count):
+            for speaker, found in turns if number % 2 else reversed(turns):
+                found.append(speaker(number))
+        return gain
+
+    @property
+    def tokens_per_step(self) -> float:
+        return sum(one.tokens for one in self.drafted) / sum(one.steps for one in self.drafted)
+
+    @property
+    def step_cost(self) -> float:
+        """Of a drafted step, in plain ones."""
+        return self.tokens_per_step / self.speed_up
+
+    @property
+    def speed_up(self) -> float:
+        """Over plain decoding, which says the same tokens."""
+        return sum(one.seconds for one in self.plain) / sum(one.seconds for one in self.drafted)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, by drawing texts again (bootstrap)."""
+        picks = np.random.default_rng(0).integers(len(self.plain), size=(_DRAWS, len(self.plain)))
+        drawn = [
+            Gain([self.plain[at] for at in pick], [self.drafted[at] for at in pick]).speed_up
+            for pick in picks
+        ]
+        low, high = np.quantile(drawn, _INTERVAL)
+        return float(low), float(high)
+
+
+class Bench:
+    """A talker as it is served, with a new draft beside those that it has.
+
+    Args:
+        folder: of the new draft, wherever it lies.
+    """
+
+    def __init__(self, talker: Path, drafter: str, folder: Path, positions: int, device: str) -> None:
+        offer = read_offer(talker)
+        folders = {name: draft_folder(talker, name) for name in offer.drafters} | {drafter: folder}
+        self._sizes = {name: DRAFTERS[name].sizes(own) for name, own in folders.items()}
+        self._drafter, self._folder, self._talker = drafter, folder, talker
+        self._pool = DraftPool.serving(SLOTS, positions, device)
+        most = max(sizes.nodes[-1] for sizes in self._sizes.values())
+        self._decoder = Talker.serving(talker, device).decoder(positions, most)
+        drafters = {name: load_drafter(own, talker, self._pool) for name, own in folders.items()}
+        methods = MethodBook(Offer(self._sizes), drafters, TargetTokens(self._decoder.eos, {}))
+        found = {name: Acceptance.read(own) for name, own in folders.items()}
+        counted = {name: one for name, one in found.items() if one is not None}
+        self.forecast = DraftForecast(StepTimer(self._decoder, methods, counted).measure(), counted)
+
+    @property
+    def served(self) -> Pair:
+        """What a server on this machine takes for requests that ask for none."""
+        return self.forecast.fastest_pair(PLAIN.verifier, self._sizes)
+
+    @property
+    def nodes(self) -> int:
+        """Of the draft that brings one stream most, or costs it least."""
+        own = self.forecast.of(self._drafter)
+        assert own is not None
+        return max(self._sizes[self._drafter].usual, key=lambda nodes: own.speed_up(nodes, 1))
+
+    def measure(self, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int) -> Gain:
+        """With `nodes`: the same tokens, for `match` sees to that."""
+        options = DraftOptions(self.nodes, tells_probs=False)
+        drafter = load_drafter(self._folder, self._talker, self._pool, options)
+        plain, drafted = (
+            partial(self._speak, one, prompts, sampling, seed) for one in (NullDrafter(), drafter)
+        )
+        return Gain.measure(plain, drafted, len(prompts))
+
+    def _speak(
+        self, drafter: Drafter, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int, number: int
+    ) -> Spoken:
+        watch = Stopwatch()
+        said: list[Utterance] = speak(
+            self._decoder,
+            *(drafter, MatchVerifier(), [prompts[number]], sampling, seed + number),
+            make_step=watch.step,
+        )
+        return Spoken(len(said[0].tokens) - 1, said[0].steps, watch.seconds)

@@ -1,0 +1,124 @@
+"""A draft that learns from stored speech, step by step, with what a run needs to go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from talkahead.backbone.llama import Llama
+from talkahead.draft_training.curriculum import Curriculum
+from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.lesson import Lesson
+from talkahead.draft_training.optimizers import optimizers_of
+from talkahead.draft_training.stored_lessons import StoredLessons
+from talkahead.draft_training.training_state import TrainingState
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.mtp_modules import MtpModules
+
+Network = DraftHeads | MtpModules | Llama
+TABLES = ("embed_tokens", "lm_head", "linears")
+"""Matrices that are no hidden ones."""
+_SOFT = 0.8
+"""Of the loss asks for the talker's own distribution: trials with our talker, `instruments.recipes`."""
+_DECAY = 0.05
+_PATIENCE = 5
+"""Measurements without a better one, after which nothing more is to be learned."""
+
+
+class Learner:
+    """Takes a network from step to step; the best one by held-out loss is what is kept.
+
+    Args:
+        part: of the talker, that the network began from.
+        exam: lessons of speech that is not learned from.
+        folder: where the run is kept, so that it can go on.
+        seconds: that the run may take; its rate falls as if they were all its steps.
+        note: what else to tell of a network that was measured.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        part: Llama,
+        curriculum: Curriculum,
+        exam: Sequence[Lesson],
+        folder: Path,
+        seconds: float | None,
+        note: Callable[[Network], str],
+    ) -> None:
+        self._network = network
+        self._curriculum, self._exam, self._seconds, self._note = curriculum, exam, seconds, note
+        self._device = part.lm_head.weight.device
+        self._teaching = Teaching(part, curriculum.places, _SOFT)
+        self._judging = Teaching(part, curriculum.places)
+        self._optimizers = optimizers_of(network, TABLES, _DECAY)
+        self._state = TrainingState(folder / "run.pt", network, *self._optimizers)
+        self._step = self._state.resume()
+        notes = self._state.notes
+        self._nats: list[list[float]] = notes.get("nats", [])
+        self._best: dict[str, Tensor] = notes.get("best", {})
+        self._spent: float = notes.get("seconds", 0.0)
+
+    def learn(self, lessons: StoredLessons, seed: int, say: Callable[[str], None]) -> int:
+        """All that is left of the run; the network is then the best that it was. Returns the steps taken."""
+        began, spent = time.monotonic(), self._spent
+        for lesson in lessons.endless(seed, self._step):
+            if self._is_over:
+                break
+            torch.manual_seed(seed + self._step)
+            self._take(lesson)
+            self._step += 1
+            self._spent = spent + time.monotonic() - began
+            if self._step % self._curriculum.every == 0 or self._progress >= 1.0:
+                self._measure(say)
+        if self._best:
+            self._network.load_state_dict(self._best)
+        return self._step
+
+    @property
+    def _progress(self) -> float:
+        """0 to 1: of its steps, or of its time."""
+        steps = self._step / self._curriculum.steps
+        return steps if self._seconds is None else max(steps, self._spent / self._seconds)
+
+    @property
+    def _is_over(self) -> bool:
+        means = [sum(nats) for nats in self._nats]
+        return self._progress >= 1.0 or (len(means) > _PATIENCE and min(means[-_PATIENCE:]) > min(means))
+
+    def _take(self, lesson: Lesson) -> None:
+        rate = self._curriculum.schedule.rate(int(self._progress * self._curriculum.steps))
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(weighted(self._losses(self._teaching, lesson)))
+        nn.utils.clip_grad_norm_(self._network.parameters(), 1.0)
+        for optimizer in self._optimizers:
+            optimizer.step()
+
+    def _losses(self, teaching: Teaching, lesson: Lesson) -> Tensor:
+        with torch.autocast(self._device.type, dtype=torch.bfloat16):
+            return teaching.losses(self._network, lesson)
+
+    def _measure(self, say: Callable[[str], None]) -> None:
+        """Tells how held-out speech is followed, and saves the run."""
+        self._network.eval()
+        torch.manual_seed(0)
+        with torch.no_grad():
+            nats = torch.stack([self._losses(self._judging, lesson) for lesson in self._exam]).mean(0)
+        self._nats.append(nats.tolist())
+        if sum(self._nats[-1]) <= min(map(sum, self._nats)):
+            self._best = {name: value.clone() for name, value in self._network.state_dict().items()}
+        shown = " ".join(f"{one:.3f}" for one in self._nats[-1])
+        say(
+            f"step {self._step:,} of {self._curriculum.steps:,}, held-out {shown} nats{self._note(self._network)}, "
+            f"{self._spent / self._step:.2f} s a step"
+        )
+        self._network.train()
+        self._state.notes = {"nats": self._nats, "best": self._best, "seconds": self._spent}
+        self._state.save(self._step)

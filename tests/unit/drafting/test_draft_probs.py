@@ -44,7 +44,7 @@ def first_drafts(llama: Llama, kind: str, prompt: Tensor) -> WatchedDrafter:
     step = DecodeStep(make_decoder(llama, nodes=4, slots=ROWS), drafter, MatchVerifier())
     options = RequestOptions(temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0)
     step.admit([Admission(row, prompt, options, seed=row, segment=0) for row in range(ROWS)])
-    step.run(slice(0, ROWS))
+    step.run(range(ROWS))
     return drafter
 
 

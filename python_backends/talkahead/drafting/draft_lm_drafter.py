@@ -33,6 +33,8 @@ class DraftLmDrafter:
         tells_probs: see `DraftChain`.
     """
 
+    sees_prompt = False
+
     def __init__(
         self, decoder: DraftDecoder, embeddings: Tensor, length: int = 3, *, tells_probs: bool = True
     ) -> None:
@@ -95,7 +97,9 @@ class DraftLmDrafter:
         known = rows.take(self._num_prompt) + context.positions + 1 + right
         self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
 
-    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
         self._decoder.prefill(slots, prompts, lengths)
         self._num_prompt[slots] = torch.tensor(lengths, device=self._num_prompt.device)
 

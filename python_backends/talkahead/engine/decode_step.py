@@ -154,13 +154,19 @@ class DecodeStep:
         prompts = torch.nn.utils.rnn.pad_sequence([one.prompt for one in admissions], batch_first=True)
         where = torch.tensor(slots, device=self._keys.device)
         self._write_settings(where, admissions)
-        scored = self._backbone.prefill(slots, prompts, lengths)
         for slot, admission in zip(slots, admissions, strict=True):
             self.assign(slot, admission.method or self._default)
-        for drafter in {id(one): one for one in map(self._drafter_of, slots)}.values():
+        drafters = {id(one): one for one in map(self._drafter_of, slots)}.values()
+        all_hidden = any(drafter.sees_prompt for drafter in drafters)
+        scored = self._backbone.prefill(slots, prompts, lengths, all_hidden=all_hidden)
+        for drafter in drafters:
             own = [line for line, slot in enumerate(slots) if self._drafter_of(slot) is drafter]
-            drafter.admit([slots[line] for line in own], prompts[own], [lengths[line] for line in own])
-        return self._draw_first(where, scored)
+            hidden = scored.hidden[own] if drafter.sees_prompt else None
+            drafter.admit(
+                [slots[line] for line in own], prompts[own], [lengths[line] for line in own], hidden
+            )
+        last = [length - 1 if all_hidden else 0 for length in lengths]
+        return self._draw_first(where, scored.logits, scored.hidden[range(len(last)), last])
 
     def method_of(self, slot: int) -> Method:
         return self._methods[slot]
@@ -189,14 +195,15 @@ class DecodeStep:
             column([one.segment for one in admissions], torch.int64),
         )
 
-    def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
-        scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
+    def _draw_first(self, where: Tensor, logits: Tensor, hidden: Tensor) -> npt.NDArray[np.int64]:
+        """From what prompts [B] end with: logits [B, 1, V] and hidden [B, D]."""
+        logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
-        first = draw(scored.logits, self._settings[where], self._keys[where], zeros[:, None])
+        first = draw(logits, self._settings[where], self._keys[where], zeros[:, None])
         self._roots[where] = first
         self._positions[where] = zeros
         self._frames[where, 0] = first
-        self._hidden[where] = scored.hidden[:, 0]
+        self._hidden[where] = hidden
         drawn: npt.NDArray[np.int64] = first.cpu().numpy()
         return drawn
 

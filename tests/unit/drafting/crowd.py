@@ -171,7 +171,7 @@ def drafters_of(llama: Llama, pool: DraftPool) -> dict[str, Drafter]:
     """Drafts that are somewhat like the talker, so that some of what they draft is right."""
     dtype = torch.float64 if pool.dtype is torch.float64 else torch.float32
     heads = make_heads(llama).to(dtype)
-    modules = make_modules(llama, sees_tokens=True).to(dtype)
+    modules = make_modules(llama, "mtp").to(dtype)
     return {
         "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE)),
         "mtp": mtp_drafter(modules, llama.state_dict(), pool, DraftOptions()),

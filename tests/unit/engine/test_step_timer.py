@@ -33,7 +33,9 @@ class Machine:
     def slowness(self) -> float:
         return 1.0
 
-    def prefill(self, slots: list[int], prompts: torch.Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: torch.Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         return Scored(torch.zeros(len(slots), 1, VOCABULARY), torch.zeros(len(slots), 1, 4))
 
     def score(self, tree: TokenTree, rows: Rows) -> Scored:

@@ -85,13 +85,14 @@ static void join(const struct drafter *drafter, const struct module *module, con
     }
 }
 
-/* The first layer's input [D] at a slot's place. */
-static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t place, float *to) {
+/* The first layer's input [D] at a slot's position. */
+static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t position, float *to) {
+    int64_t place = position - prompt_of(drafter, slot);
     if (drafter->modules) {
         int64_t token = *said_at(drafter, slot, place + depth);
         join(drafter, drafter->modules + depth, state_at(drafter, depth, slot, place), token, to);
     } else {
-        int64_t token = *said_at(drafter, slot, place - prompt_of(drafter, slot));
+        int64_t token = *said_at(drafter, slot, place);
         memcpy(to, drafter->embeddings + token * drafter->hidden, (size_t)drafter->hidden * sizeof *to);
     }
 }
@@ -114,17 +115,17 @@ static int feed_once(const struct drafter *drafter, const struct decoder *decode
     }
     /* Room for the logits of all rows that are fed, behind those of the rows as they are told. */
     float *logits = drafter->logits + rows->count * vocabulary;
-    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, !needs_states, drafter->states, logits))
+    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, needs_states ? LAST_LOGITS : LAST_ROWS,
+                        drafter->states, logits))
         return -1;
     const float *state = drafter->states;
     for (int64_t burst = 0; burst < bursts.count; burst++) {
-        int64_t size = sizes[burst], past = decoder->lengths[slots[burst]], last = needs_states ? size : 1;
+        int64_t slot = slots[burst], size = sizes[burst], place = decoder->lengths[slot] - prompt_of(drafter, slot);
         for (int64_t i = 0; needs_states && i < size; i++, state += hidden)
-            memcpy(state_at(drafter, depth + 1, slots[burst], past + i), state, (size_t)hidden * sizeof *state);
-        memcpy(drafter->logits + lines[burst] * vocabulary, logits + (last - 1) * vocabulary,
-               (size_t)vocabulary * sizeof *logits);
-        logits += last * vocabulary;
-        decoder->lengths[slots[burst]] += size;
+            memcpy(state_at(drafter, depth + 1, slot, place + i), state, (size_t)hidden * sizeof *state);
+        memcpy(drafter->logits + lines[burst] * vocabulary, logits, (size_t)vocabulary * sizeof *logits);
+        logits += vocabulary;
+        decoder->lengths[slot] += size;
     }
     return is_behind;
 }

@@ -1,6 +1,6 @@
 """The Llama decoder that serves: streams own slots of one KV cache, one forward scores all running slots.
 
-Shapes: S running slots, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
+Shapes: S running rows, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
 d head size, P prompt rows, B prompts, T rows of all prompts together, V vocabulary.
 """
 
@@ -17,10 +17,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.cached_decoder import CachedDecoder
+from talkahead.backbone.checkpoint import NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _EXTENT_STEP = 32
@@ -113,7 +115,8 @@ class SlotDecoder(CachedDecoder):
             return state[name].detach().to(self.device, torch.float64)
 
         self._embeddings = weight("model.embed_tokens.weight").to(self.dtype)
-        self._final_norm = weight("model.norm.weight").mul(math.sqrt(self.hidden_size)).to(self.dtype)
+        scale = math.sqrt(self.hidden_size)
+        self._final_norm = weight(NORM).mul(scale).to(self.dtype) if NORM in state else None
         self._head = self._stored(weight("lm_head.weight"))
         self._layers = tuple(
             self._load_layer(lambda name, prefix=f"model.layers.{index}.": weight(prefix + name))
@@ -180,13 +183,18 @@ class SlotDecoder(CachedDecoder):
 
     def _read_out(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(logits, hidden) of x [rows, D]; hidden is what transformers calls the last hidden state."""
-        hidden = self._normed(x) * self._final_norm
+        hidden = self._hidden(x)
         return self._product(hidden, self._head), hidden
+
+    def _hidden(self, x: Tensor) -> Tensor:
+        return x if self._final_norm is None else self._normed(x) * self._final_norm
 
     # Prefill
 
     @torch.inference_mode()
-    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         """Fill slots from position 0 and score what follows each prompt.
 
         Padding changes nothing: only attention sees it, where no valid row looks right. Products run over the
@@ -195,9 +203,11 @@ class SlotDecoder(CachedDecoder):
         Args:
             slots: B different slots; what they held is gone.
             prompts: [B, P, D] embeddings, row b valid up to lengths[b].
+            all_hidden: whether the hidden states of all rows are wanted.
 
         Returns:
-            logits [B, 1, V] and hidden [B, 1, D] at each prompt's last row.
+            logits [B, 1, V] and hidden [B, 1, D] at each prompt's last row; or hidden [B, P, D] at all, and
+            zero behind a prompt's length.
         """
         batch, span = prompts.shape[:2]
         counts = torch.tensor(lengths, device=self.device)
@@ -216,8 +226,11 @@ class SlotDecoder(CachedDecoder):
             padded.index_copy_(0, packed, qkv)
             x = self._fed_forward(x, self._attended_causally(padded, batch)[packed], layer)
         self.cache.lengths[where] = counts
-        logits, hidden = self._read_out(x[counts.cumsum(0) - 1])
-        return Scored(logits[:, None], hidden[:, None])
+        logits, last = self._read_out(x[counts.cumsum(0) - 1])
+        if not all_hidden:
+            return Scored(logits[:, None], last[:, None])
+        hidden = x.new_zeros(batch * span, self.hidden_size).index_copy_(0, packed, self._hidden(x))
+        return Scored(logits[:, None], hidden.view(batch, span, -1))
 
     def _attended_causally(self, qkv: Tensor, batch: int) -> Tensor:
         """[B P, H + 2 K, d] to [B P, H d]: each row sees itself and what lies left of it."""
@@ -236,22 +249,22 @@ class SlotDecoder(CachedDecoder):
     # Step
 
     @torch.inference_mode()
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
         pattern = _Pattern(tree.shape.depth_row, tree.shape.ancestors)
-        return self._score(self._embeddings[tree.tokens[:, :, 0]], pattern, rows)
+        return self._score(self._embeddings[tree.ids], pattern, rows)
 
     @torch.inference_mode()
-    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
-        """`score` of trees of several shapes, in one forward: the first ones are of the first slots.
+    def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first rows.
 
         All are padded to the largest: what stands behind a tree's nodes is seen by none of them.
         """
         nodes = max(tree.num_nodes for tree in trees)
-        tokens = [functional.pad(tree.tokens[:, :, 0], (0, nodes - tree.num_nodes)) for tree in trees]
+        tokens = [functional.pad(tree.ids, (0, nodes - tree.num_nodes)) for tree in trees]
         pattern = _mixed_pattern(tuple((tree.num_rows, tree.shape) for tree in trees))
         scored = self._score(self._embeddings[torch.cat(tokens)], pattern, rows)
         counts = [tree.num_rows for tree in trees]
@@ -262,7 +275,7 @@ class SlotDecoder(CachedDecoder):
             )
         ]
 
-    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+    def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
 
         Returns:
@@ -271,14 +284,13 @@ class SlotDecoder(CachedDecoder):
         """
         chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
         scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
-        self.cache.lengths[rows] += counts
+        self.cache.lengths.index_add_(0, rows.slots, counts)
         lines = torch.arange(len(counts), device=self.device)
         return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
 
-    def _score(self, embedded: Tensor, pattern: _Pattern, rows: slice) -> Scored:
+    def _score(self, embedded: Tensor, pattern: _Pattern, rows: Rows) -> Scored:
         count, nodes = embedded.shape[:2]
-        lengths = self.cache.lengths[rows]
-        slots = torch.arange(rows.start, rows.stop, device=self.device)
+        lengths, slots = rows.take(self.cache.lengths), rows.slots
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
@@ -287,7 +299,7 @@ class SlotDecoder(CachedDecoder):
         x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
-        span = self._extent(rows, nodes)
+        span = self._extent(lengths, nodes)
         bias = self._bias(lengths, pattern, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
@@ -302,10 +314,10 @@ class SlotDecoder(CachedDecoder):
         """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""
         return (lengths[:, None] + offsets.to(self.device)).flatten()
 
-    def _extent(self, rows: slice, nodes: int) -> int:
+    def _extent(self, lengths: Tensor, nodes: int) -> int:
         """Positions that attention looks at: exact for one row, else the longest rounded up."""
-        longest = int(self.cache.lengths[rows].max()) + nodes
-        if rows.stop - rows.start == 1:
+        longest = int(lengths.max()) + nodes
+        if len(lengths) == 1:
             return longest
         return min(-(-longest // _EXTENT_STEP) * _EXTENT_STEP, self.cache.num_positions)
 

@@ -49,9 +49,9 @@ class _TimedStep(DecodeStep):
         super().__init__(decoder, drafter, verifier)
         self._watch = watch
 
-    def run(self, rows: slice) -> Drawn:
+    def run(self, slots: Sequence[int]) -> Drawn:
         began = self._clock()
-        drawn = super().run(rows)
+        drawn = super().run(slots)
         self._watch.seconds += self._clock() - began
         return drawn
 

@@ -28,7 +28,7 @@ class HeadsKind:
 
     def network(self, config: Mapping[str, Any], path: Path, talker: Path) -> DraftHeads:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
-        # Files written before heads could have several blocks, or the target's tables, have one and their own.
+        # Files written before heads could have several blocks or share tables have one, and their own.
         blocks = {"block_size": config["block_size"], "num_blocks": config.get("num_blocks", 1)}
         shares = config.get("shares_tables", False)
         heads = DraftHeads(*shape, **blocks, sees_tokens=config["sees_tokens"], shares_tables=shares)

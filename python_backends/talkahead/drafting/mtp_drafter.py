@@ -9,7 +9,6 @@ Shapes: S running rows, K modules, D hidden size, V vocabulary, T positions of a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,13 +20,15 @@ from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
 
 
 class MtpDrafter:
     """Module k holds KV at position i once it was fed there: with the state of module k - 1, and with frame
     i + k - 1 where modules see tokens. Near the root that frame may be a drafted one; when it was refused,
-    the KV is cut back to before it, and the position fed again.
+    the KV is cut back to before it, and the position fed again. Positions of a prompt that modules see come
+    before those of frames, and hold the states of its rows but the last, which draws frame 0.
 
     Args:
         modules: as trained.
@@ -50,7 +51,7 @@ class MtpDrafter:
         self.length = len(modules) if length is None else length
         if not 1 <= self.length <= len(modules):
             raise ValueError(f"a draft of {length}: there are {len(modules)} modules")
-        self._sees_tokens = modules.sees_tokens
+        self.sees_prompt, self._sees_tokens = modules.sees_prompt, modules.sees_tokens
         self._modules = list(modules.to(first.device, first.dtype))[: self.length]
         self._decoders = list(decoders)[: self.length]
         table = embeddings.to(first.device, first.dtype)
@@ -64,6 +65,7 @@ class MtpDrafter:
             for _ in range(self.length)
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""
+        self._num_prompt = torch.zeros(first.num_slots, dtype=torch.int64, device=first.device)
         self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
         self._native = self._native_chain(native_decoders(self._decoders))
 
@@ -80,7 +82,7 @@ class MtpDrafter:
             )
             for module, told, states in zip(self._modules, self._told, self._states, strict=True)
         ]
-        tables = ChainTables(self._said.values, self._drafted)
+        tables = ChainTables(self._said.values, self._drafted, self._num_prompt)
         return NativeChain(decoders, self.length, tables, modules=modules, tells_probs=self._tells_probs)
 
     def propose(self, context: Context) -> TokenTree:
@@ -89,12 +91,12 @@ class MtpDrafter:
     def propose_in_torch(self, context: Context) -> TokenTree:
         """What `propose` does, with any decoders."""
         rows, roots = context.rows, context.positions[:, None]
-        self._said.put(rows, roots, context.roots)
+        self._said.put(rows, roots, context.roots_alone.ids)
         self._states[0].put(rows, roots, context.hidden[:, None])
         drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
         for behind in range(context.wish.length(self.length)):
             token = drafted.draw(self._logits(behind, context))
-            self._drafted[rows, behind] = token[:, 0]
+            self._drafted[rows.slots, behind] = token[:, 0]
             if behind + 1 < self.length:
                 self._said.put(rows, roots + behind + 1, token)
         return drafted.tree
@@ -102,20 +104,21 @@ class MtpDrafter:
     def _logits(self, behind: int, context: Context) -> Tensor:
         """Of one module [S, V], brought up to the root's position."""
         rows, module = context.rows, self._modules[behind]
+        prompts = rows.take(self._num_prompt)
 
         def seen(places: Tensor, hidden: Tensor) -> None:
             if behind + 1 < self.length:
-                self._states[behind + 1].put(rows, places, hidden)
+                self._states[behind + 1].put(rows, places - prompts[:, None], hidden)
 
         return feed(
             self._decoders[behind],
             rows,
-            context.positions + 1,
-            lambda places: self._inputs(module, behind, rows, places),
+            prompts + context.positions + 1,
+            lambda places: self._inputs(module, behind, rows, places - prompts[:, None]),
             seen,
         )
 
-    def _inputs(self, module: MtpModule, behind: int, rows: slice, places: Tensor) -> Tensor:
+    def _inputs(self, module: MtpModule, behind: int, rows: Rows, places: Tensor) -> Tensor:
         told = self._told[behind]
         if self._sees_tokens:
             told = functional.embedding(self._said.at(rows, places + behind), told)
@@ -135,7 +138,7 @@ class MtpDrafter:
         behind = scored.hidden[lines[:, None], accepted.path]
         self._states[0].put(rows, places, torch.cat([context.hidden[:, None], behind], dim=1))
         if self._sees_tokens:
-            self._cut_back(context, num_right(self._drafted[rows], said, accepted.counts))
+            self._cut_back(context, num_right(rows.take(self._drafted), said, accepted.counts))
 
     def _cut_back(self, context: Context, right: Tensor) -> None:
         """Keep what was fed with frames that were said: `right` [S] of those behind the root."""
@@ -143,29 +146,25 @@ class MtpDrafter:
             known = (context.positions + 1 + right - behind).clamp_min(0)
             decoder.keep(torch.minimum(decoder.lengths(context.rows), known), context.rows)
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
-        for row in rows:
-            self.release(row)
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
+        for slot in slots:
+            self.release(slot)
+        if hidden is not None:
+            self._see_prompts(slots, hidden, [length - 1 for length in lengths])
 
-    def move(self, source: int, target: int) -> None:
-        for part in self._by_slot():
-            part.move(source, target)
+    def _see_prompts(self, slots: list[int], hidden: Tensor, counts: list[int]) -> None:
+        """Feed `counts[b]` of the target's states [B, P, D] to the modules of each slot."""
+        self._num_prompt[slots] = torch.tensor(counts, device=self._num_prompt.device)
+        lines = [line for line, count in enumerate(counts) if count]
+        if not lines:
+            return
+        own, lengths = [slots[line] for line in lines], [counts[line] for line in lines]
+        states = hidden[lines, : max(lengths)].to(self._decoders[0].dtype)
+        for module, told, decoder in zip(self._modules, self._told, self._decoders, strict=True):
+            states = decoder.prefill(own, module.joined(states, told), lengths, all_hidden=True).hidden
 
-    def swap(self, first: int, second: int) -> None:
-        for part in self._by_slot():
-            part.swap(first, second)
-
-    def release(self, row: int) -> None:
+    def release(self, slot: int) -> None:
         for decoder in self._decoders:
-            decoder.release(row)
-
-    def _by_slot(self) -> tuple[_BySlot, ...]:
-        return (*self._decoders, self._said, *self._states)
-
-
-class _BySlot(Protocol):
-    """State that follows the rows."""
-
-    def move(self, source: int, target: int) -> None: ...
-
-    def swap(self, first: int, second: int) -> None: ...
+            decoder.release(slot)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.public_names import renamed
 from talkahead.errors import ArtifactMismatch
 
 
@@ -27,35 +28,29 @@ def read_public_heads(state: Mapping[str, Tensor], tokens: Tensor) -> DraftHeads
     """
     count = len({name.split(".")[0] for name in state})
     blocks = sum(name.startswith("0.") and name.endswith(".linear.weight") for name in state)
-    names = _own_names(count, blocks)
-    if not names or names.keys() != state.keys():
-        strange = sorted(names.keys() ^ state.keys()) or ["0.0.linear.weight"]
-        raise ArtifactMismatch(f"draft heads of {count}: missing or unknown: {', '.join(strange)}")
-    known, width = state[f"0.{blocks}.weight"].shape
+    first = f"0.{blocks}.weight"
+    if not blocks or first not in state:
+        raise ArtifactMismatch("a published draft: missing: 0.0.linear.weight, or the layer behind head 0")
+    known, width = state[first].shape
     with torch.device("meta"):
-        whole = DraftHeads(count, width, known, block_size=None, num_blocks=blocks, sees_tokens=False)
-    for name, own in names.items():
-        wanted, found = list(whole.get_parameter(own).shape), list(state[name].shape)
-        if wanted != found:
-            raise ArtifactMismatch(f"draft heads: {name} is {found}, and must be {wanted}")
+        public = DraftHeads(count, width, known, block_size=None, num_blocks=blocks, sees_tokens=False)
+    own = renamed(state, _names(count, blocks), public)
     if int(tokens.max()) >= known:
-        raise ArtifactMismatch(f"draft heads: they know {known} tokens, the talker draws {int(tokens.max())}")
+        raise ArtifactMismatch(
+            f"a published draft: it knows {known} tokens, and the talker draws {int(tokens.max())}"
+        )
     heads = DraftHeads(count, width, len(tokens), block_size=None, num_blocks=blocks, sees_tokens=False)
     heads.load_state_dict(
-        {
-            own: state[name][tokens] if own.startswith("linears.") else state[name]
-            for name, own in names.items()
-        }
+        {name: value[tokens] if name.startswith("linears.") else value for name, value in own.items()}
     )
     return heads.eval().requires_grad_(False)
 
 
-def _own_names(count: int, blocks: int) -> dict[str, str]:
-    """By public name."""
-    names = {}
-    for head in range(count):
-        for block in range(blocks):
-            for part in ("weight", "bias"):
-                names[f"{head}.{block}.linear.{part}"] = f"inward.{head * blocks + block}.{part}"
-        names[f"{head}.{blocks}.weight"] = f"linears.{head}.weight"
+def _names(count: int, blocks: int) -> dict[str, str]:
+    """Ours by public names."""
+    names = {f"{head}.{blocks}.weight": f"linears.{head}.weight" for head in range(count)}
+    for place in range(count * blocks):
+        head, block = divmod(place, blocks)
+        for part in ("weight", "bias"):
+            names[f"{head}.{block}.linear.{part}"] = f"inward.{place}.{part}"
     return names

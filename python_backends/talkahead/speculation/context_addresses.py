@@ -1,4 +1,4 @@
-"""Where a context's columns lie, for native code. Found once: contexts are views of state that stays.
+"""Where a context's columns lie, for native code. Found once: a context's columns stay where they are.
 
 Shapes: B rows, D hidden size.
 """

@@ -11,20 +11,18 @@ from talkahead.speculation.token_tree import TokenTree
 class NullDrafter:
     """The off switch: proposes nothing beyond the root, keeps nothing."""
 
+    sees_prompt = False
+
     def propose(self, context: Context) -> TokenTree:
         return context.roots_alone
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         return None
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
         return None
 
-    def move(self, source: int, target: int) -> None:
-        return None
-
-    def swap(self, first: int, second: int) -> None:
-        return None
-
-    def release(self, row: int) -> None:
+    def release(self, slot: int) -> None:
         return None

@@ -116,14 +116,13 @@ class Crowd:
                 for slot, one in zip(slots, speakers, strict=True)
             ]
         )
-        for slot, token in zip(slots, firsts.tolist(), strict=True):
+        for slot, token in zip(slots, firsts, strict=True):
             self.table.start(slot, token)
             self.table.wake_at[slot] = POSITIONS
         self.speaking += speakers
 
     def run(self, speakers: Sequence[Speaker]) -> None:
-        rows = self.table.arrange([one.slot for one in speakers])
-        self.table.add(rows, self.step.run(rows))
+        self.table.add(self.step.run([one.slot for one in speakers]))
 
     def leave_ended(self) -> None:
         for one in list(self.speaking):
@@ -172,7 +171,7 @@ def drafters_of(llama: Llama, pool: DraftPool) -> dict[str, Drafter]:
     """Drafts that are somewhat like the talker, so that some of what they draft is right."""
     dtype = torch.float64 if pool.dtype is torch.float64 else torch.float32
     heads = make_heads(llama).to(dtype)
-    modules = make_modules(llama, sees_tokens=True).to(dtype)
+    modules = make_modules(llama, "mtp").to(dtype)
     return {
         "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE)),
         "mtp": mtp_drafter(modules, llama.state_dict(), pool, DraftOptions()),

@@ -44,7 +44,7 @@ def first_drafts(llama: Llama, kind: str, prompt: Tensor) -> WatchedDrafter:
     step = DecodeStep(make_decoder(llama, nodes=4, slots=ROWS), drafter, MatchVerifier())
     options = RequestOptions(temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0)
     step.admit([Admission(row, prompt, options, seed=row, segment=0) for row in range(ROWS)])
-    step.run(slice(0, ROWS))
+    step.run(range(ROWS))
     return drafter
 
 
@@ -56,7 +56,7 @@ def expected(llama: Llama, kind: str, prompt: Tensor, drafter: WatchedDrafter) -
         rows = torch.cat([prompt.expand(ROWS, -1, -1), cut.model.embed_tokens(tokens[:, :-1])], dim=1)
         logits = cut.lm_head(cut(rows).hidden[:, len(prompt) :])
     else:
-        modules = make_modules(llama, sees_tokens=kind == "mtp")
+        modules = make_modules(llama, kind)
         states, logits_of = drafter.hidden[:, None], []
         for behind, module in enumerate(modules):
             states = module(states, llama.model.embed_tokens(tokens[:, behind, None]))

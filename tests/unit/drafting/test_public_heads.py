@@ -128,11 +128,11 @@ def _of_forty(state: State) -> State:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda state: {}, "draft heads of 0: missing or unknown: 0.0.linear.weight"),
+        (lambda state: {}, "missing: 0.0.linear.weight"),
         (lambda state: _without(state, "1.0.linear.bias"), "missing or unknown: 1.0.linear.bias"),
         (lambda state: {**state, "0.0.gate": torch.zeros(1)}, "missing or unknown: 0.0.gate"),
         (lambda state: {**state, "2.1.weight": torch.zeros(9, WIDTH)}, r"2\.1\.weight is \[9, 32\]"),
-        (_of_forty, "they know 40 tokens, the talker draws 89"),
+        (_of_forty, "it knows 40 tokens, and the talker draws 89"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: Callable[[State], State], message: str) -> None:

@@ -12,6 +12,7 @@ from talkahead.engine.step_costs import StepCosts
 from talkahead.engine.step_timer import ROWS, StepTimer
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree, TreeShape, chain_of
 
@@ -32,16 +33,18 @@ class Machine:
     def slowness(self) -> float:
         return 1.0
 
-    def prefill(self, slots: list[int], prompts: torch.Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: torch.Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         return Scored(torch.zeros(len(slots), 1, VOCABULARY), torch.zeros(len(slots), 1, 4))
 
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        count = rows.stop - rows.start
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        count = len(rows.slots)
         self.steps += 1
         self.now += (1.0 + self.node * (count * tree.num_nodes - 1)) * self.slowness()
         return Scored(torch.zeros(count, tree.num_nodes, VOCABULARY), torch.zeros(count, tree.num_nodes, 4))
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
     def release(self, slot: int) -> None:

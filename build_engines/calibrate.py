@@ -10,15 +10,17 @@ counted by drafting.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
+from talkahead.draft_training.accepted_paths import count_accepted
 from talkahead.draft_training.count_acceptance import count_acceptance
+from talkahead.draft_training.draft_ranks import count_ranks
 from talkahead.draft_training.own_speech import OwnSpeech, Talker
-from talkahead.draft_training.trees import NODES, calibrate_trees
 from talkahead.drafting.calibrated_trees import NAME, CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_files import ACCEPTANCE, CONFIG, draft_folder, read_json
@@ -27,6 +29,7 @@ from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.drafting.offer import read_offer
 from talkahead.manifest import Manifest, readable_files, sha256
+from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
 from torch import Tensor
 
@@ -35,7 +38,11 @@ from instruments.dataset import Dataset
 from instruments.prompts import read_prompts
 from instruments.provenance import LICENCE, source_commit
 
+NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
 MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
+TOLERANCE = 3
+_WIDE = 1.5
+"""Nodes that are tried with a tolerance, for each of the largest tree: the most frequent ones of one draw."""
 _COMMAND = "python -m build_engines calibrate"
 
 
@@ -82,8 +89,10 @@ def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespac
     tried = OwnSpeech(voice, prompts[: options.tried], sampling, options.seed)
     for one in heads:
         network = _heads_of(one, folder)
-        trees = calibrate_trees(one, network, spoken, tried, options.nodes, sampling, talker.config.eos)
-        _keep_trees(one, trees)
+        paths = count_ranks(network, spoken, sampling)
+        wide = paths.best_tree(round(_WIDE * max(options.nodes)))
+        accepted = count_accepted(network, tried, wide, TOLERANCE, talker.config.eos)
+        _calibrate_trees(one, paths, {TOLERANCE: accepted}, options.nodes)
 
 
 def _prompts(options: argparse.Namespace) -> list[Tensor]:
@@ -121,10 +130,13 @@ def _heads_of(folder: Path, talker: Path) -> DraftHeads:
     return network
 
 
-def _keep_trees(folder: Path, trees: CalibratedTrees) -> None:
+def _calibrate_trees(
+    folder: Path, paths: RankPaths, tolerant: Mapping[int, AcceptedPaths], sizes: Sequence[int]
+) -> None:
+    trees = CalibratedTrees.of(sha256(folder / WEIGHTS), paths, sizes, tolerant)
     trees.save(folder)
     _list_file(folder, NAME)
-    for trials in (1, *trees.tolerant):
+    for trials in (1, *tolerant):
         for one in trees.of_trials(trials):
             print(
                 f"calibrate: {folder.name}, draws {trials}, {one.nodes} nodes: "

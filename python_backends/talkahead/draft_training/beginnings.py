@@ -25,8 +25,15 @@ def part_of(talker: Path, layers: Sequence[int]) -> Llama:
             f"{talker}: its layers have biases or norms that the layers of this draft have not "
             f"({whole.model_type}); allowed for such a talker: --drafter heads"
         )
+    if layers and max(layers) >= whole.num_hidden_layers:
+        raise TalkaheadError(
+            f"--heads {len(layers)}: a draft model is cut from the talker's layers; allowed: 1 to "
+            f"{whole.num_hidden_layers}"
+        )
     with torch.device("meta"):
-        part = Llama(replace(whole, num_hidden_layers=len(layers), model_type="llama"))
+        part = Llama(
+            replace(whole, num_hidden_layers=len(layers), model_type="llama", tie_word_embeddings=False)
+        )
     state = {
         name: checkpoint[_name_in_whole(name, layers)].to(torch.float32, copy=True)
         for name in part.state_dict()

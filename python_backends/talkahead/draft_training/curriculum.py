@@ -7,7 +7,7 @@ from typing import Self
 
 from talkahead.draft_training.schedule import Schedule
 
-_PASSES = 8
+_PASSES = 20
 """Over the speech."""
 _BYTES = 1 << 30
 """That logits of a step may take: vocabularies are what a step is made of."""
@@ -16,8 +16,8 @@ _WIDE, _KEPT = 16, 4
 _FEWEST, _MOST = 64, 2_048
 _SPREAD = 3
 """Heads learn from one place of so many in a batch: neighbours are alike."""
-_MEASURED, _RARELY = 20, 100
-"""Times in a run, and steps between two of them at most: a run that is cut off goes on from there."""
+_MEASURED, _OFTEN, _RARELY = 20, 20, 100
+"""Times in a run, and steps between two of them: a run that is cut off goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Curriculum:
         places = min(max(places, _FEWEST), _MOST)
         steps = steps or max(_PASSES * tokens // places, 1)
         positions = _SPREAD * places if spreads else places
-        return cls(steps, rate, places, positions, min(max(steps // _MEASURED, 1), _RARELY))
+        return cls(steps, rate, places, positions, min(max(steps // _MEASURED, _OFTEN), _RARELY))
 
     @property
     def schedule(self) -> Schedule:

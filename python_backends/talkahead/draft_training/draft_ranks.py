@@ -49,9 +49,10 @@ def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestO
     """
     hidden, said = positions(utterances, len(heads))
     streams, places = _draws(utterances)
-    found = []
+    found, device = [], next(heads.parameters()).device
     for rows in torch.split(torch.arange(len(hidden)), _BATCH):
-        logits, wanted = heads(hidden[rows], told(said[rows])), said[rows, 1:]
+        guesses, wanted = heads(hidden[rows].to(device), told(said[rows]).to(device)), said[rows, 1:]
+        logits = guesses.to(hidden.device)
         ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
         settings = sampling_settings(sampling, len(rows))
         tried = likely_draws(logits, settings, streams[rows, None], ahead, NARROW)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from talkahead.backbone.llama import Llama
-from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.draft_heads import BLOCK_SIZE, DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
 
 _SIZES = {"heads": 4, "mtp": 2, "draft_lm": 3}
@@ -39,11 +39,20 @@ class DraftShape:
             raise ValueError(name)
         return cls(name, found[1], int(found[2] or _SIZES[found[1]]), sees_tokens=not found[3])
 
-    def begin(self, talker: Llama) -> DraftHeads | MtpModules | Llama:
-        """The draft before its first step: as near to the talker as it can be."""
+    def begin(
+        self, talker: Llama, block_size: int = BLOCK_SIZE, *, shares_tables: bool = False
+    ) -> DraftHeads | MtpModules | Llama:
+        """The draft before its first step: as near to the talker as it can be.
+
+        Args:
+            block_size, shares_tables: of heads.
+        """
         if self.drafter == "heads":
             embeddings = talker.model.embed_tokens.weight if self.sees_tokens else None
-            return DraftHeads.beginning_as(talker.lm_head.weight, self.size, embeddings)
+            head = talker.lm_head.weight
+            return DraftHeads.beginning_as(
+                head, self.size, embeddings, block_size, shares_tables=shares_tables
+            )
         if self.drafter == "mtp":
             return MtpModules.beginning_as(talker, self.size, sees_tokens=self.sees_tokens)
         return first_layers(talker, self.size)

@@ -162,3 +162,17 @@ class Bench:
             make_step=watch.step,
         )
         return Spoken(len(said[0].tokens) - 1, said[0].steps, watch.seconds)
+
+
+def verdict(drafter: str, nodes: int, gain: Gain, served: Pair) -> str:
+    """What a user wants to know."""
+    low, high = gain.interval
+    found = (
+        f"{drafter}+match: {gain.tokens_per_step:.2f} tokens a step with {nodes} nodes, "
+        f"{gain.speed_up:.2f}x plain decoding here ({low:.2f} to {high:.2f}; a step costs "
+        f"{gain.step_cost:.2f} plain ones)"
+    )
+    if served == Pair(drafter, PLAIN.verifier):
+        return f"{found}; the server takes it by default"
+    other = "plain decoding" if served == PLAIN else f"{served.drafter}+{served.verifier}"
+    return f"{found}: that brings nothing here, and the server stays with {other}"

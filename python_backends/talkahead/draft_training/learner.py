@@ -80,6 +80,11 @@ class Learner:
         return self._step
 
     @property
+    def best_nats(self) -> list[float]:
+        """Held-out, of each guess of the best network."""
+        return min(self._nats, key=sum)
+
+    @property
     def _progress(self) -> float:
         """0 to 1: of its steps, or of its time."""
         steps = self._step / self._curriculum.steps
@@ -116,8 +121,8 @@ class Learner:
             self._best = {name: value.clone() for name, value in self._network.state_dict().items()}
         shown = " ".join(f"{one:.3f}" for one in self._nats[-1])
         say(
-            f"step {self._step:,} of {self._curriculum.steps:,}, held-out {shown} nats{self._note(self._network)}, "
-            f"{self._spent / self._step:.2f} s a step"
+            f"step {self._step:,} of {self._curriculum.steps:,}, held-out {shown} nats"
+            f"{self._note(self._network)}, {self._spent / self._step:.2f} s a step"
         )
         self._network.train()
         self._state.notes = {"nats": self._nats, "best": self._best, "seconds": self._spent}

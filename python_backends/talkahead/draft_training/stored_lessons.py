@@ -38,7 +38,7 @@ class StoredLessons:
     tells_rows: bool
 
     def endless(self, seed: int, first: int) -> Iterator[Lesson]:
-        """Pass after pass, each in another order, from the `first` batch on: a run that goes on goes on there."""
+        """Pass after pass, each in another order, from the `first` batch on: there a run goes on."""
         orders = (batch for turn in count() for batch in self._batches(seed + turn))
         return map(self._lesson, islice(orders, first, None))
 

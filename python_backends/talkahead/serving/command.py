@@ -1,4 +1,4 @@
-"""`talkahead`: serve, speak, doctor."""
+"""`talkahead`: serve, speak, doctor, drafts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from talkahead.config import SETTINGS
 from talkahead.errors import TalkaheadError
+from talkahead.serving import drafts_command
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import SOURCE_ROOT
 from talkahead.serving.launcher import Launcher, announce, show
@@ -95,28 +96,45 @@ def _parser() -> argparse.ArgumentParser:
     for name in DRAFTING:
         drafting.add_argument(option(name), metavar=name.upper(), help=SETTINGS[name].allowed)
     _add(commands, "doctor", "say what is missing on this machine and how to get it", _doctor)
+    drafts = commands.add_parser("drafts", help="make what a talker drafts ahead with", allow_abbrev=False)
+    stages = drafts.add_subparsers(required=True, metavar="COMMAND")
+    about = "let a talker speak by itself, train draft heads on that, and measure what they bring"
+    train = _described(stages, "train", about, drafts_command.run)
+    _add_repository(train)
+    drafts_command.add_arguments(train, _above_zero)
     return parser
 
 
 def _add(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, run: object
 ) -> argparse.ArgumentParser:
-    command = commands.add_parser(
-        name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False
-    )
-    command.set_defaults(run=run)
+    command = _described(commands, name, about, run)
     _add_server_options(command.add_argument_group("server"))
     return command
 
 
-def _add_server_options(group: argparse._ArgumentGroup) -> None:
-    default = ServeOptions(Path(), Addresses("127.0.0.1", 0, 0, 0))
+def _described(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str, run: object
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_repository(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--repository",
         type=Path,
         default=_default_repository(),
         help="model repository (default: %(default)s)",
     )
+
+
+def _add_server_options(group: argparse._ArgumentGroup) -> None:
+    default = ServeOptions(Path(), Addresses("127.0.0.1", 0, 0, 0))
+    _add_repository(group)
     group.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     for name in ("grpc", "http", "metrics"):
         group.add_argument(
@@ -220,6 +238,12 @@ def _seconds(text: str) -> float:
         value = -1.0
     if not 0 <= value < 1e6:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def _above_zero(text: str) -> float:
+    if not (value := _seconds(text)):
+        raise argparse.ArgumentTypeError("0 is too little")
     return value
 
 

@@ -1,0 +1,73 @@
+"""What `talkahead drafts train` is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from talkahead.draft_training.draft_shape import DraftShape
+from talkahead.draft_training.reader import VERSION
+from talkahead.drafting.draft_files import CONFIG, draft_folder
+from talkahead.errors import TalkaheadError
+
+
+@dataclass(frozen=True)
+class DraftOrder:
+    """What is to be trained, and how.
+
+    Args:
+        minutes: of speech to learn from.
+        heads: None: as many as usual.
+        block_size: of each head; None: by the talker's width.
+        steps: None: by the amount of speech.
+        seconds: that learning may take.
+        work: None: a folder within the repository, which Triton does not look at.
+        replaces: whether a draft that is there gives way.
+    """
+
+    repository: Path
+    texts: Path
+    drafter: str = "heads"
+    minutes: float = 60.0
+    heads: int | None = None
+    block_size: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+    rate: float = 1.2e-3
+    seed: int = 1
+    device: str = "cpu"
+    work: Path | None = None
+    replaces: bool = False
+
+    @property
+    def talker(self) -> Path:
+        return self.repository / "talker" / VERSION
+
+    @property
+    def destination(self) -> Path:
+        return draft_folder(self.talker, self.drafter)
+
+    @property
+    def work_folder(self) -> Path:
+        """Triton reads folders of a model that are named like versions alone."""
+        return self.work or self.repository / "talker" / "drafts-work" / self.drafter
+
+    @property
+    def shape(self) -> DraftShape:
+        name = f"{self.drafter}-{self.heads}" if self.heads else self.drafter
+        return DraftShape.of(name)
+
+    def check(self) -> None:
+        """Raises TalkaheadError for what cannot begin."""
+        if not (self.talker / CONFIG).exists():
+            raise TalkaheadError(
+                f"--repository {self.repository} holds no talker ({self.talker / CONFIG} is missing)"
+            )
+        if self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise TalkaheadError(f"--device {self.device}: torch sees no GPU here; allowed: cpu")
+        if self.destination.exists() and not self.replaces:
+            raise TalkaheadError(
+                f"{self.destination} is there already; --replace trains another one in its place"
+            )

@@ -1,0 +1,297 @@
+"""`talkahead drafts train`: stage after stage, each of which goes on where it was stopped.
+
+The talker speaks; a draft learns from that; trees are calibrated, acceptance is counted and the gain measured
+on texts that nothing was learned from. All of it lies in a work folder until it is whole, and comes beside
+the talker in one move.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+import talkahead
+from talkahead.config import RequestOptions
+from talkahead.draft_training.beginnings import part_of
+from talkahead.draft_training.count_acceptance import count_acceptance
+from talkahead.draft_training.curriculum import Curriculum
+from talkahead.draft_training.draft_order import DraftOrder
+from talkahead.draft_training.draft_ranks import count_ranks
+from talkahead.draft_training.gain import Bench, Gain, verdict
+from talkahead.draft_training.learner import Learner, Network
+from talkahead.draft_training.own_speech import Talker, Utterance
+from talkahead.draft_training.reader import Reader
+from talkahead.draft_training.recital import Recital
+from talkahead.draft_training.speech_store import SpeechStore
+from talkahead.draft_training.stored_lessons import StoredLessons
+from talkahead.draft_training.texts import Split, read_texts
+from talkahead.draft_training.work_folder import hold_to, whole
+from talkahead.drafting.calibrated_trees import CalibratedTrees
+from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft, target_hash
+from talkahead.drafting.draft_files import ACCEPTANCE, TREES
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.drafters import DRAFTERS
+from talkahead.errors import TalkaheadError
+from talkahead.manifest import Manifest, readable_files, sha256
+
+_LEARNED = "learned.json"
+_LONGEST_S = 15.0
+"""Of a passage that does not end by itself."""
+_LARGE = 1 << 24
+"""Weights of a vocabulary's table from which on heads share the talker's."""
+_CALIBRATION, _HELD_OUT = 20_000, 10_000
+"""Tokens at most that trees are counted on, and that nothing learns from; else a tenth of the others."""
+_EXAM, _COUNTED, _TIMED = 2, 24, 8
+"""Batches that a run is judged by while it learns, and texts of the two measurements behind it."""
+NODES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Of trees, root included: as large as a request gets unasked."""
+_SHOWN = 8
+"""Nodes of the tree that tells, while heads learn, how far they are followed."""
+_SEEDS = {Split.TRAIN: 1_000_000_000, Split.CALIBRATION: 2_000_000_000, Split.HELD_OUT: 3_000_000_000}
+"""Of the first utterance, beside the seed that is asked for."""
+
+
+class DraftRun:
+    """One order, carried out.
+
+    Args:
+        say: takes a line about what is going on.
+    """
+
+    def __init__(self, order: DraftOrder, say: Callable[[str], None]) -> None:
+        order.check()
+        self._order, self._say = order, say
+        self._texts = read_texts(order.texts)
+        self._reader = Reader(order.repository)
+        self._talker = Talker.serving(order.talker, order.device)
+        self._target = target_hash(order.talker)
+        self._sampling = RequestOptions()
+        self._draft = order.work_folder / "draft"
+        hold_to(order.work_folder, self._recipe)
+
+    @property
+    def _recipe(self) -> dict[str, Any]:
+        """All that what lies in the work folder depends on."""
+        order, sampling = self._order, self._sampling
+        asked = (*("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed"),)
+        return {
+            "talker": self._target,
+            "texts": sha256(order.texts),
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            **{name: getattr(order, name) for name in asked},
+        }
+
+    def carry_out(self) -> None:
+        """All stages; what is done already is not done again."""
+        self._speak()
+        if not self._draft.exists():
+            self._learn()
+        if self._is_tree and not (self._draft / TREES).exists():
+            self._calibrate()
+        if not (self._draft / ACCEPTANCE).exists():
+            self._count()
+        bench = self._bench()
+        gain = bench.measure(self._held_out_prompts(_TIMED), self._sampling, _SEEDS[Split.HELD_OUT])
+        self._describe(gain)
+        self._put()
+        self._say(verdict(self._order.drafter, bench.nodes, gain, bench.served))
+
+    @property
+    def _is_tree(self) -> bool:
+        return DRAFTERS[self._order.drafter].is_tree
+
+    def _tell(self, what: str, line: str) -> None:
+        self._say(f"{what}: {line}")
+
+    # Speech
+
+    @cached_property
+    def _recitals(self) -> dict[Split, Recital]:
+        found = {}
+        for split, own in self._texts.items():
+            passages = [units for text in own for units in self._reader.passages(text)]
+            if not passages:
+                raise TalkaheadError(f"--texts {self._order.texts}: the talker can speak none of {len(own)}")
+            found[split] = Recital(self._reader, passages, _SEEDS[split] + self._order.seed)
+        return found
+
+    def _store(self, split: Split) -> SpeechStore:
+        return SpeechStore(self._order.work_folder / "speech" / split)
+
+    @cached_property
+    def _positions(self) -> int:
+        """Of prompt and speech at most."""
+        speech = self._reader.speech
+        rows = max(len(one.prompts(0, 1)[0]) for one in self._recitals.values())
+        units = max(len(units) for one in self._recitals.values() for units in one.passages)
+        longest = speech.frames(_LONGEST_S) * speech.steps_per_frame
+        return min(rows + units + longest, speech.max_positions)
+
+    def _speak(self) -> None:
+        speech = self._reader.speech
+        tokens = int(60 * self._order.minutes * speech.frames_per_s * speech.steps_per_frame)
+        wanted = {
+            Split.TRAIN: tokens,
+            Split.CALIBRATION: min(tokens // 10, _CALIBRATION),
+            Split.HELD_OUT: min(tokens // 10, _HELD_OUT),
+        }
+        missing = {name: count for name, count in wanted.items() if self._store(name).num_tokens < count}
+        decoder = self._talker.decoder(self._positions) if missing else None
+        for split, count in missing.items():
+            assert decoder is not None
+            self._recitals[split].fill(
+                *(self._store(split), count, decoder, self._sampling),
+                partial(self._tell, f"speech ({split})"),
+                keeps_prompts=self._order.drafter == "draft_lm",
+            )
+
+    def _held_out_prompts(self, count: int) -> list[torch.Tensor]:
+        return self._recitals[Split.HELD_OUT].prompts(0, count)
+
+    def _spoken(self, split: Split) -> list[Utterance]:
+        store = self._store(split)
+        return [store[number].spoken for number in range(len(store)) if store.lengths[number] > 1]
+
+    # Learning
+
+    def _learn(self) -> None:
+        order, shape, folder = self._order, self._order.shape, self._order.work_folder
+        part = part_of(order.talker, self._layers).to(order.device)
+        vocabulary, width = part.lm_head.weight.shape
+        block = order.block_size or (512 if width < 2_048 else 1_024)
+        shares = vocabulary * width >= _LARGE
+        torch.manual_seed(order.seed)
+        network = shape.begin(part, block, shares_tables=shares).to(order.device)
+        _make_learn(network)
+        store = self._store(Split.TRAIN)
+        guesses = 1 if order.drafter == "draft_lm" else shape.size
+        curriculum = Curriculum.of(
+            *(store.num_tokens, vocabulary, guesses, order.rate),
+            spreads=order.drafter == "heads",
+            steps=order.steps,
+        )
+        lessons, exam = (
+            StoredLessons(self._store(split), part, curriculum.positions, order.drafter == "draft_lm")
+            for split in (Split.TRAIN, Split.HELD_OUT)
+        )
+        weights = sum(one.numel() for one in network.parameters() if one.requires_grad)
+        self._say(
+            f"learning: {weights / 1e6:.1f} million weights, at most {curriculum.steps:,} steps of "
+            f"{curriculum.places:,} places"
+        )
+        learner = Learner(
+            *(network, part, curriculum, exam.some(_EXAM), folder),
+            order.seconds,
+            self._followed if self._is_tree else lambda network: "",
+        )
+        steps = learner.learn(lessons, order.seed, partial(self._tell, "learning"))
+        saved = folder / "draft.partial"
+        Draft(order.drafter, network.to(torch.bfloat16), self._target).save(saved)
+        (saved / _LEARNED).write_text(json.dumps({"steps": steps, "nats": learner.best_nats}))
+        saved.rename(self._draft)
+        (folder / "run.pt").unlink()
+
+    @property
+    def _layers(self) -> list[int]:
+        """Of the talker, that the draft begins from."""
+        last = self._talker.config.num_hidden_layers
+        by_drafter = {"heads": [], "mtp": [last - 1], "draft_lm": list(range(self._order.shape.size))}
+        return by_drafter[self._order.drafter]
+
+    @cached_property
+    def _sample(self) -> dict[Split, list[Utterance]]:
+        return {split: self._spoken(split)[:16] for split in (Split.CALIBRATION, Split.HELD_OUT)}
+
+    @torch.inference_mode()
+    def _followed(self, network: Network) -> str:
+        assert isinstance(network, DraftHeads)
+        chosen, judged = (count_ranks(network, own, self._sampling) for own in self._sample.values())
+        tokens = judged.committed_per_step(chosen.best_tree(_SHOWN))
+        return f", {tokens:.2f} tokens a step of {_SHOWN} nodes"
+
+    # Measuring
+
+    def _calibrate(self) -> None:
+        network = Draft.load(self._draft, self._order.talker).network
+        assert isinstance(network, DraftHeads)
+        spoken = self._spoken(Split.CALIBRATION)
+        paths = count_ranks(network.to(self._order.device), spoken, self._sampling)
+        trees = CalibratedTrees.of(sha256(self._draft / WEIGHTS), paths, NODES)
+        if trees.trees[-1].nodes == 1:
+            raise TalkaheadError(
+                f"the heads in {self._draft} guessed no token right; let them learn from more speech "
+                "(--minutes), in another --work"
+            )
+        with whole(self._draft / TREES) as folder:
+            trees.save(folder)
+        self._tell_trees(trees)
+
+    def _tell_trees(self, trees: CalibratedTrees) -> None:
+        told = ", ".join(f"{one.nodes}: {one.committed_per_step:.2f}" for one in trees.trees)
+        self._say(f"trees: tokens a step by nodes, where they were counted: {told}")
+
+    def _count(self) -> None:
+        counted = count_acceptance(
+            *(self._draft, DRAFTERS[self._order.drafter].sizes(self._draft).nodes, self._order.talker),
+            *(self._held_out_prompts(_COUNTED), self._sampling, _SEEDS[Split.HELD_OUT]),
+            positions=self._positions,
+            device=self._order.device,
+        )
+        with whole(self._draft / ACCEPTANCE) as folder:
+            counted.save(folder)
+        told = ", ".join(f"{nodes}: {tokens:.2f}" for nodes, tokens in counted.committed_per_step.items())
+        self._say(f"acceptance: tokens a step by nodes, really spoken with match: {told}")
+
+    def _bench(self) -> Bench:
+        order = self._order
+        self._say("gain: measuring what steps cost on this machine")
+        torch.set_num_threads(1)  # as a talker is served, which also has them timed apart from other work
+        return Bench(order.talker, order.drafter, self._draft, self._positions, order.device)
+
+    # Serving
+
+    def _describe(self, gain: Gain) -> None:
+        """The manifest of what is served, without which nothing is."""
+        order, learned = self._order, json.loads((self._draft / _LEARNED).read_text())
+        names = [CONFIG, WEIGHTS, ACCEPTANCE, *([TREES] if self._is_tree else [])]
+        minutes, count = f"{order.minutes:g} minutes", sum(map(len, self._texts.values()))
+        metrics = {
+            **{f"held_out_nats_{ahead}": round(nats, 4) for ahead, nats in enumerate(learned["nats"], 1)},
+            "tokens_per_step": round(gain.tokens_per_step, 4),
+        }
+        Manifest(
+            f"talkahead drafts train --drafter {order.drafter}",
+            f"talkahead {talkahead.__version__}",
+            f"{minutes} of what the talker said by itself, of {count} texts ({sha256(order.texts)[:12]})",
+            learned["steps"],
+            metrics,
+            readable_files(self._draft / name for name in names),
+            Manifest.read(order.talker).licence,
+            self._target,
+        ).write(self._draft)
+
+    def _put(self) -> None:
+        """Beside the talker, in one move; the work folder is of no more use."""
+        order, old = self._order, self._order.work_folder / "replaced"
+        beside = order.repository / "talker" / f"drafts-ready-{order.drafter}"
+        shutil.rmtree(beside, ignore_errors=True)
+        shutil.copytree(self._draft, beside, ignore=shutil.ignore_patterns(_LEARNED))
+        order.destination.parent.mkdir(exist_ok=True)
+        if order.destination.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            shutil.move(order.destination, old)
+        beside.rename(order.destination)
+        shutil.rmtree(order.work_folder)
+
+
+def _make_learn(network: Network) -> None:
+    network.requires_grad_(True)
+    if isinstance(network, DraftHeads) and network.shares_tables:
+        network.narrow(torch.bfloat16)

@@ -1,0 +1,91 @@
+"""`talkahead drafts train`: what it is told, and how it begins."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], float]) -> None:
+    parser.epilog = (
+        "The same command goes on where it was stopped, at any stage. What is not finished lies in a work "
+        "folder, and no server looks at it. What is finished is put beside the talker, and the next server "
+        "that starts takes it by itself if it pays there (parameter drafter of talker/config.pbtxt: auto)."
+    )
+    add = parser.add_argument
+    add(
+        "--drafter",
+        choices=("heads", "mtp", "draft_lm"),
+        default="heads",
+        help="mtp and draft_lm: for talkers with a Llama's layers (default: %(default)s)",
+    )
+    add(
+        "--texts",
+        type=Path,
+        metavar="FILE",
+        help="what the talker speaks, one text a line; thousands that are like what it will say teach more "
+        "than the 195 sentences that are taken without them",
+    )
+    add(
+        "--minutes",
+        type=positive,
+        default=60.0,
+        metavar="M",
+        help="of speech to learn from; more is better, and texts are spoken again until there is as much "
+        "(default: %(default)g)",
+    )
+    add(
+        "--heads",
+        type=_count,
+        metavar="N",
+        help="tokens that heads look ahead (default: 4); of mtp its modules (2), of draft_lm its layers (3)",
+    )
+    add("--block-size", type=_count, metavar="N", help="of each head (default: by the talker's width)")
+    add("--steps", type=_count, metavar="N", help="of learning at most (default: by the amount of speech)")
+    add("--seconds", type=positive, metavar="S", help="that learning may take (default: no limit)")
+    add("--rate", type=positive, default=1.2e-3, help="learning rate at its peak (default: %(default)g)")
+    add("--seed", type=int, default=1, help="of speech and learning (default: %(default)s)")
+    add("--device", default="auto", help="auto, cpu or cuda (default: a GPU if there is one)")
+    add("--work", type=Path, metavar="FOLDER", help="of what is not finished (default: in the repository)")
+    add("--replace", action="store_true", help="train anew what is there already, and put it in its place")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises TalkaheadError for what cannot be done."""
+    import torch
+
+    from talkahead.draft_training.draft_order import DraftOrder
+    from talkahead.draft_training.draft_run import DraftRun
+    from talkahead.draft_training.texts import DEFAULT
+
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if options.texts is None:
+        _say("texts: none given, so 195 sentences are spoken again and again; --texts FILE teaches more")
+    order = DraftOrder(
+        repository=options.repository.resolve(),
+        texts=options.texts or DEFAULT,
+        device=device,
+        replaces=options.replace,
+        **{
+            name: getattr(options, name)
+            for name in (
+                *("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed", "work"),
+            )
+        },
+    )
+    DraftRun(order, _say).carry_out()
+    return 0
+
+
+def _say(line: str) -> None:
+    print(f"drafts: {line}", file=sys.stdout, flush=True)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)

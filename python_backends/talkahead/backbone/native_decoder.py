@@ -28,6 +28,7 @@ from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, is_narrow
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
@@ -125,6 +126,7 @@ class NativeDecoder(CachedDecoder):
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
+        memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
     """
 
     def __init__(
@@ -136,17 +138,13 @@ class NativeDecoder(CachedDecoder):
         max_positions: int,
         max_nodes: int = 1,
         precision: torch.dtype = torch.float32,
+        memory_bytes: int | None = None,
     ) -> None:
-        refuse_uneven(
-            {
-                "hidden_size": config.hidden_size,
-                "intermediate_size": config.intermediate_size,
-                "head_dim": config.head_dim,
-            }
-        )
-        if not can_multiply(precision):
-            raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+        num_positions = max_positions + max_nodes
+        memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
         self._library = decoder_library()
+        self._precision = precision
+        self._packing = _packing_of(precision)
         super().__init__(
             config,
             num_slots=num_slots,
@@ -154,14 +152,14 @@ class NativeDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32,
             device=torch.device("cpu"),
+            memory=memory,
+            memory_bytes=memory_bytes,
         )
-        self._precision = precision
-        self._packing = 1 if precision is torch.float32 else 2
         self.cache: PanelCache = PanelCache(
             config.num_hidden_layers,
             num_slots,
             config.num_key_value_heads,
-            max_positions + max_nodes,
+            num_positions,
             words=config.head_dim // self._packing,
             panel=self._library.talkahead_panel(),
             compact=self._compact,
@@ -173,6 +171,24 @@ class NativeDecoder(CachedDecoder):
         self._model = self._load(state)
         self._trees: dict[tuple[int, int, TreeShape], _Bursts] = {}
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
+
+    @staticmethod
+    def count_memory(
+        config: DecoderConfig, kept: torch.dtype, num_slots: int, num_positions: int, precision: torch.dtype
+    ) -> DecoderMemory:
+        """`kept`: the type of the weights in their file; float32 may turn out to be narrow, and is counted as
+        if it were not. Raises NativeUnavailable as the decoder does."""
+        _refuse(config, precision)
+        kept_bytes = 2 if kept is torch.bfloat16 else 4
+        return DecoderMemory.of(
+            config,
+            weight_bytes=kept_bytes if precision is torch.float32 else precision.itemsize,
+            embedding_bytes=kept_bytes,
+            kv_bytes=4 // _packing_of(precision),
+            num_slots=num_slots,
+            num_positions=num_positions,
+            panel=decoder_library().talkahead_panel(),
+        )
 
     @property
     def addresses(self) -> tuple[int, int, int]:
@@ -359,6 +375,23 @@ class NativeDecoder(CachedDecoder):
         if failed:
             raise IndexError("rows do not fit their slots")
         return logits, hidden
+
+
+def _refuse(config: DecoderConfig, precision: torch.dtype) -> None:
+    refuse_uneven(
+        {
+            "hidden_size": config.hidden_size,
+            "intermediate_size": config.intermediate_size,
+            "head_dim": config.head_dim,
+        }
+    )
+    if not can_multiply(precision):
+        raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+
+
+def _packing_of(precision: torch.dtype) -> int:
+    """Values in a word of queries, keys and values."""
+    return 1 if precision is torch.float32 else 2
 
 
 def _table(embeddings: Tensor) -> Tensor:

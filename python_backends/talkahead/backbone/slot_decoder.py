@@ -19,6 +19,7 @@ from torch.nn import functional
 from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
@@ -80,6 +81,7 @@ class SlotDecoder(CachedDecoder):
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         dtype: float32, float64, or bfloat16, which narrows products, keys and values; the rest is float32.
+        memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class SlotDecoder(CachedDecoder):
         max_nodes: int = 1,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        memory_bytes: int | None = None,
     ) -> None:
+        num_positions = max_positions + max_nodes
         super().__init__(
             config,
             num_slots=num_slots,
@@ -100,12 +104,14 @@ class SlotDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32 if dtype is torch.bfloat16 else dtype,
             device=torch.device(device),
+            memory=self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, dtype),
+            memory_bytes=memory_bytes,
         )
         self.cache: SlotCache = SlotCache(
             config.num_hidden_layers,
             num_slots,
             config.num_key_value_heads,
-            max_positions + max_nodes,
+            num_positions,
             config.head_dim,
             dtype=dtype,
             device=self.device,
@@ -115,6 +121,20 @@ class SlotDecoder(CachedDecoder):
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
         self._load(state)
+
+    @staticmethod
+    def count_memory(
+        config: DecoderConfig, kept: torch.dtype, num_slots: int, num_positions: int, dtype: torch.dtype
+    ) -> DecoderMemory:
+        """`kept`: the type of the weights in their file."""
+        return DecoderMemory.of(
+            config,
+            weight_bytes=dtype.itemsize,
+            embedding_bytes=kept.itemsize,
+            kv_bytes=dtype.itemsize,
+            num_slots=num_slots,
+            num_positions=num_positions,
+        )
 
     # Weights
 

@@ -8,7 +8,9 @@ Shapes: B windows, W frames, N samples.
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +21,11 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from talkahead.audio.cross_fade import cross_fade
-from talkahead.errors import TalkaheadError
+from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
 from talkahead.families.equal_widths import decoded_by_width, new_part
-from talkahead.families.library import fill, library
+from talkahead.families.library import library
+from talkahead.families.library_weights import fill, present
 from talkahead.families.silence import silent_frame
 from talkahead.speech_format import SpeechFormat
 
@@ -31,9 +34,15 @@ if TYPE_CHECKING:
 
     FsqModel = Xcodec2Model | NeuCodecModel
 
-WEIGHTS = "model.safetensors"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _SPEAKING = ("quantizer", "acoustic_decoder")
 _SILENCE_FRAMES = 50
+
+
+def copy_weights(source: Path, folder: Path) -> None:
+    """Takes what is read of a downloaded folder, as it is."""
+    for name in (CONFIG, WEIGHTS):
+        shutil.copyfile(present(source / name), folder / name)
 
 
 class FsqCodec:
@@ -52,6 +61,12 @@ class FsqCodec:
     def __init__(self, folder: Path, device: torch.device) -> None:
         self._folder, self._device = folder, device
         self._model_class = getattr(library("transformers"), self.model_name)
+        kind = json.loads(present(folder / CONFIG).read_text()).get("model_type")
+        if kind != self._model_class.config_class.model_type:
+            raise ArtifactMismatch(
+                f"{folder / CONFIG}: model_type is {kind!r}; allowed: "
+                f"{self._model_class.config_class.model_type!r}, as transformers writes it"
+            )
         self.config = self._model_class.config_class.from_pretrained(folder)
 
     @classmethod

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from talkahead.audio.cross_fade import cross_fade
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames, Samples
-from talkahead.families.llasa.codec import Xcodec2Codec
+from talkahead.families.llasa.codec import Xcodec2Codec, convert_weights, load_codec
 from torch import nn
 from transformers import SeamlessM4TFeatureExtractor, Xcodec2Config, Xcodec2Model
 
@@ -162,6 +162,24 @@ def test_the_published_shape(tmp_path: Path) -> None:
         (65536,),
         (7,),
     )
+
+
+def test_an_import_takes_the_folder_as_it_is(
+    folder: Path, codec: Xcodec2Codec, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    convert_weights(folder, tmp_path)
+    frames = torch.from_numpy(draw(5)[None].astype(np.int64))
+    torch.testing.assert_close(load_codec(tmp_path, CPU).samples(frames), codec.samples(frames))
+    (tmp_path / "model.safetensors").unlink()
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    with pytest.raises(ArtifactMismatch, match=r"model.safetensors is missing"):
+        convert_weights(tmp_path, elsewhere)
+
+
+def test_another_codec_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "xcodec"}')
+    with pytest.raises(ArtifactMismatch, match="model_type is 'xcodec'; allowed: 'xcodec2'"):
+        load_codec(tmp_path, CPU)
 
 
 @pytest.mark.parametrize("part", ["acoustic_encoder.", "semantic_encoder."])

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from talkahead.families.contracts import Samples
-from talkahead.families.fsq_codec import FsqCodec, semantic_features
+from talkahead.families.fsq_codec import FsqCodec, copy_weights, semantic_features
 
 
 class NeuCodec(FsqCodec):
@@ -23,6 +23,9 @@ class NeuCodec(FsqCodec):
         count = len(audio) // self.hop * self.config.encoder_hop_length
         padded = np.pad(_resampled(audio, count), (0, self.config.encoder_hop_length))
         return padded, semantic_features(padded)
+
+
+convert_weights, load_codec = copy_weights, NeuCodec.load
 
 
 def _resampled(audio: Samples, count: int) -> Samples:

@@ -24,7 +24,8 @@ from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
 from talkahead.families.equal_widths import decoded_by_width, new_part
-from talkahead.families.library import fill, library
+from talkahead.families.library import library
+from talkahead.families.library_weights import fill, present
 from talkahead.families.silence import silent_frame
 from talkahead.speech_format import SpeechFormat
 from talkahead.weights import load_float32
@@ -43,8 +44,8 @@ _RESIDUAL_REACH = 3 * (1 + 3 + 9)
 
 def convert_weights(source: Path, folder: Path) -> None:
     """Writes a published SNAC folder (`config.json`, `pytorch_model.bin`) as `SnacCodec.load` reads it."""
-    (folder / CONFIG).write_text((source / CONFIG).read_text())
-    state = torch.load(source / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    (folder / CONFIG).write_text(present(source / CONFIG).read_text())
+    state = torch.load(present(source / "pytorch_model.bin"), map_location="cpu", weights_only=True)
     save_file({name: value.contiguous() for name, value in state.items()}, folder / WEIGHTS)
 
 
@@ -163,6 +164,9 @@ class SnacCodec:
         for places, codes in zip(_LEVELS, levels, strict=True):
             frames[:, places] = codes[0].reshape(len(frames), len(places)).cpu().numpy()
         return frames[: len(audio) // self.hop]
+
+
+load_codec = SnacCodec.load
 
 
 def _blocks(model: SNAC) -> list[nn.Sequential]:

@@ -50,7 +50,7 @@ class MarkovBackbone:
         return Scored(logits, torch.zeros((len(slots), 1, 1), dtype=self.dtype))
 
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
-        logits = self.table[tree.tokens[..., 0]]
+        logits = self.table[tree.ids]
         return Scored(logits, torch.zeros((*logits.shape[:2], 1), dtype=self.dtype))
 
     def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import torch
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.likely_draws import NARROW, likely_draws
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.likely_draws import NARROW, likely_draws
-from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
 

@@ -14,12 +14,12 @@ from torch import Tensor
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
+from talkahead.drafting.rank_paths import TreeLevel
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.likely_draws import CONFIDENCE, NARROW
 from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
-from talkahead.speculation.rank_paths import TreeLevel
 
 Linear = tuple[Tensor, Tensor]
 """Weight and bias."""

@@ -12,9 +12,9 @@ from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.drafting.native_heads import NativeHeads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor

@@ -14,11 +14,11 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.public_heads import read_public_heads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
 from tiny_talker import TREE, VOCABULARY, WIDTH, Pool, make_llama, utterances_of
 from torch import Tensor
 from torch.nn import functional

@@ -17,11 +17,11 @@ from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.contracts import Context, Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.token_tree import TokenTree
 from torch import Tensor
 

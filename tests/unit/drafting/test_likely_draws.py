@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from markov_speech import keys_of, settings_of
+from talkahead.drafting.likely_draws import likely_draws
 from talkahead.speculation.draws import trial_streams
-from talkahead.speculation.likely_draws import likely_draws
 from talkahead.speculation.sampling import draw_several
 from torch import Tensor
 

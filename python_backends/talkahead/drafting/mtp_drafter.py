@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
-from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
@@ -59,9 +59,9 @@ class MtpDrafter:
         """What each module is told by each token, [V, D]; of blind ones [D]."""
         self._tells_probs = tells_probs
         shape = (first.num_slots, first.max_positions + first.max_nodes)
-        self._said = SlotTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
+        self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
         self._states = [
-            SlotTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
+            PositionTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
             for _ in range(self.length)
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""

@@ -72,7 +72,7 @@ def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
         return None
     try:
         blocks = weights_of(heads.inward), weights_of(heads.outward)
-        return NativeHeads(*blocks, heads.linear_weights(), heads.told(), pool.dtype)
+        return NativeHeads(*blocks, heads.linear_weights(), heads.token_rows(), pool.dtype)
     except NativeUnavailable:
         return None
 

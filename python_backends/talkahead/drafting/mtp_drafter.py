@@ -55,8 +55,8 @@ class MtpDrafter:
         self._modules = list(modules.to(first.device, first.dtype))[: self.length]
         self._decoders = list(decoders)[: self.length]
         table = embeddings.to(first.device, first.dtype)
-        self._told = [module.told(table) for module in self._modules]
-        """What each module is told by each token, [V, D]; of blind ones [D]."""
+        self._token_rows = [module.token_rows(table) for module in self._modules]
+        """What each token adds to what a module is fed, [V, D]; of blind ones [D]."""
         self._tells_probs = tells_probs
         shape = (first.num_slots, first.max_positions + first.max_nodes)
         self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
@@ -77,10 +77,10 @@ class MtpDrafter:
             NativeModule(
                 norm=module.hidden_norm.weight.detach().contiguous(),
                 projector=module.projector.weight.detach()[:, :width].T.contiguous(),
-                told=told.detach().contiguous(),
+                token_rows=rows.detach().contiguous(),
                 states=states.values,
             )
-            for module, told, states in zip(self._modules, self._told, self._states, strict=True)
+            for module, rows, states in zip(self._modules, self._token_rows, self._states, strict=True)
         ]
         tables = ChainTables(self._said.values, self._drafted, self._num_prompt)
         return NativeChain(decoders, self.length, tables, modules=modules, tells_probs=self._tells_probs)
@@ -119,10 +119,10 @@ class MtpDrafter:
         )
 
     def _inputs(self, module: MtpModule, behind: int, rows: Rows, places: Tensor) -> Tensor:
-        told = self._told[behind]
+        added = self._token_rows[behind]
         if self._sees_tokens:
-            told = functional.embedding(self._said.at(rows, places + behind), told)
-        return module.joined(self._states[behind].at(rows, places), told)
+            added = functional.embedding(self._said.at(rows, places + behind), added)
+        return module.joined(self._states[behind].at(rows, places), added)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         observe = self.observe_in_torch if self._native is None else self._native.observe
@@ -162,8 +162,8 @@ class MtpDrafter:
             return
         own, lengths = [slots[line] for line in lines], [counts[line] for line in lines]
         states = hidden[lines, : max(lengths)].to(self._decoders[0].dtype)
-        for module, told, decoder in zip(self._modules, self._told, self._decoders, strict=True):
-            states = decoder.prefill(own, module.joined(states, told), lengths, all_hidden=True).hidden
+        for module, added, decoder in zip(self._modules, self._token_rows, self._decoders, strict=True):
+            states = decoder.prefill(own, module.joined(states, added), lengths, all_hidden=True).hidden
 
     def release(self, slot: int) -> None:
         for decoder in self._decoders:

@@ -38,7 +38,7 @@ def heads(request: pytest.FixtureRequest) -> DraftHeads:
 
 def native(heads: DraftHeads, precision: torch.dtype = torch.float32) -> NativeHeads:
     blocks = weights_of(heads.inward), weights_of(heads.outward)
-    return NativeHeads(*blocks, heads.linear_weights(), heads.told(), precision)
+    return NativeHeads(*blocks, heads.linear_weights(), heads.token_rows(), precision)
 
 
 def context_of(rows: int, *, trials: int = 0, temperature: float = 1.0) -> Context:

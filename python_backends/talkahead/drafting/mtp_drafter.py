@@ -54,7 +54,7 @@ class MtpDrafter:
         self.sees_prompt, self._sees_tokens = modules.sees_prompt, modules.sees_tokens
         self._modules = list(modules.to(first.device, first.dtype))[: self.length]
         self._decoders = list(decoders)[: self.length]
-        table = embeddings.to(first.device, first.dtype)
+        table = embeddings.to(first.device, first.dtype) if self._sees_tokens else embeddings
         self._token_rows = [module.token_rows(table) for module in self._modules]
         """What each token adds to what a module is fed, [V, D]; of blind ones [D]."""
         self._tells_probs = tells_probs

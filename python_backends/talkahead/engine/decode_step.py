@@ -165,8 +165,10 @@ class DecodeStep:
             drafter.admit(
                 [slots[line] for line in own], prompts[own], [lengths[line] for line in own], hidden
             )
-        last = [length - 1 if all_hidden else 0 for length in lengths]
-        return self._draw_first(where, scored.logits, scored.hidden[range(len(last)), last])
+        if all_hidden:
+            last = scored.hidden[range(len(lengths)), [length - 1 for length in lengths]]
+            scored = Scored(scored.logits, last[:, None])
+        return self._draw_first(where, scored)
 
     def method_of(self, slot: int) -> Method:
         return self._methods[slot]
@@ -195,15 +197,14 @@ class DecodeStep:
             column([one.segment for one in admissions], torch.int64),
         )
 
-    def _draw_first(self, where: Tensor, logits: Tensor, hidden: Tensor) -> npt.NDArray[np.int64]:
-        """From what prompts [B] end with: logits [B, 1, V] and hidden [B, D]."""
-        logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
+    def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
+        scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
-        first = draw(logits, self._settings[where], self._keys[where], zeros[:, None])
+        first = draw(scored.logits, self._settings[where], self._keys[where], zeros[:, None])
         self._roots[where] = first
         self._positions[where] = zeros
         self._frames[where, 0] = first
-        self._hidden[where] = hidden
+        self._hidden[where] = scored.hidden[:, 0]
         drawn: npt.NDArray[np.int64] = first.cpu().numpy()
         return drawn
 

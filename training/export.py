@@ -12,6 +12,8 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.config import SamplingDefaults
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import NAME, Manifest
 from torch import nn
 
@@ -35,6 +37,8 @@ def put(
     """
     assert isinstance(network, Codec | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
+    if isinstance(network, Llama):
+        write_sampling(SamplingDefaults(), folder)
     written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))
     files = readable_files(path for path in written if path.name != NAME)
     Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)

@@ -62,7 +62,7 @@ class SpeechFormat:
 
     def frames_covering(self, milliseconds: float) -> int:
         """The fewest frames, at least one, that last so long."""
-        return max(math.ceil(milliseconds * self.frames_per_s / 1e3 - 1e-9), 1)
+        return frames_covering(milliseconds, self.frames_per_s)
 
     def save(self, folder: Path) -> None:
         (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
@@ -85,3 +85,8 @@ class SpeechFormat:
             return cls(**{**raw, "codebooks": tuple(raw["codebooks"]), "silence": tuple(raw["silence"])})
         except (KeyError, TypeError) as error:
             raise ArtifactMismatch(f"{path}: {error}; it has: {', '.join(sorted(raw))}") from error
+
+
+def frames_covering(milliseconds: float, frames_per_s: float) -> int:
+    """The fewest frames, at least one, that last so long."""
+    return max(math.ceil(milliseconds * frames_per_s / 1e3 - 1e-9), 1)

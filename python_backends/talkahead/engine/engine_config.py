@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from talkahead.audio.pitch import PhaseCounter
+from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
+from talkahead.speech_format import frames_covering
 
 
 @dataclass(frozen=True)
@@ -55,3 +57,11 @@ class EngineConfig:
     vanished_grace_s: float = 0.5
     settle_s: float = 0.05
     segment_timeout_s: float = 5.0
+
+    @property
+    def default_first_chunk_frames(self) -> int:
+        return frames_covering(FIRST_CHUNK_MS, self.frames_per_s)
+
+    @property
+    def default_chunk_frames(self) -> int:
+        return frames_covering(CHUNK_MS, self.frames_per_s)

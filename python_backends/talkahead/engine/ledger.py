@@ -109,8 +109,8 @@ class Ledger:
             plan=WindowPlan(
                 config.context_frames,
                 config.lookahead_frames,
-                options.first_chunk_frames,
-                options.chunk_frames,
+                options.first_chunk_frames or config.default_first_chunk_frames,
+                options.chunk_frames or config.default_chunk_frames,
             ),
             arrived_at=now,
             deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),

@@ -15,6 +15,7 @@ from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.draft_files import read_offer
 from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
@@ -73,6 +74,7 @@ class FrontendServer:
         self._voices = Voices.of(config)
         self._shape = SpeechShape.of(config)
         self._offer = read_offer(config.artifact_folder("talker"))
+        self._sampling = read_sampling(config.artifact_folder("talker"))
         self._text = TextFrontend()
         self._text.segments(_WARM_UP_TEXT)
         codec = Manifest.read(config.artifact_folder("vocoder")).version
@@ -102,7 +104,7 @@ class FrontendServer:
     def _read(self, request: InferenceRequest, sender: ResponseSender) -> Utterance:
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
-        options = RequestOptions.from_json(request.parameters())
+        options = RequestOptions.from_json(request.parameters(), self._sampling)
         select(options, self._offer)
         voice = self._wire.text(request, "VOICE")
         reference = self._reference(request, voice)

@@ -10,13 +10,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from talkahead.config import SETTINGS, SamplingDefaults
+from talkahead.config import SETTINGS, Flag, SamplingDefaults, Setting
 from talkahead.errors import ArtifactMismatch
 
 NAME = "generation_config.json"
 
-_LEFT_OUT = {"temperature": 1.0, "top_p": 1.0, "top_k": 50}
-"""What Hugging Face takes for them; `do_sample` left out is false."""
+_LEFT_OUT = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}
+"""What Hugging Face takes for them."""
 
 _OF_OTHERS = frozenset(
     (
@@ -26,26 +26,29 @@ _OF_OTHERS = frozenset(
 )
 """Fields that say nothing about how tokens are drawn: ends and lengths are the family's."""
 
-_READ = ("do_sample", *(field.name for field in fields(SamplingDefaults)))
+_READ: dict[str, Setting] = {
+    "do_sample": Flag(),
+    **{field.name: SETTINGS[field.name] for field in fields(SamplingDefaults)},
+}
 
 
 def read_sampling(folder: Path) -> SamplingDefaults:
     """Of the talker in a version folder. Raises ArtifactMismatch for a field that would not be honoured."""
     path = folder / NAME
     try:
-        raw: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        described = json.loads(path.read_text()).items()
+    except (OSError, ValueError, AttributeError) as error:
         raise ArtifactMismatch(f"{path} cannot be read: {error}") from error
-    given = {name: value for name, value in raw.items() if value is not None and name not in _OF_OTHERS}
+    given = {name: value for name, value in described if value is not None and name not in _OF_OTHERS}
     if unknown := sorted(set(given) - set(_READ)):
         raise ArtifactMismatch(f"{path}: {', '.join(unknown)} cannot be honoured; known: {', '.join(_READ)}")
-    is_sampled = given.pop("do_sample", False)
     values = {name: _checked(path, name, value) for name, value in (_LEFT_OUT | given).items()}
+    is_sampled = values.pop("do_sample")
     return SamplingDefaults(**values if is_sampled else values | {"temperature": 0.0})
 
 
 def _checked(path: Path, name: str, value: Any) -> Any:  # noqa: ANN401
-    setting = SETTINGS[name]
+    setting = _READ[name]
     try:
         return setting.read(value)
     except (ValueError, TypeError, OverflowError) as error:

@@ -127,6 +127,7 @@ class Utterance:
     seed: int
     tokens: list[int] = field(default_factory=list)
     steps: int = 0
+    history: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
 
 def utterances_of(temperature: float, count: int = 14) -> list[Utterance]:
@@ -179,7 +180,7 @@ class Pool:
         first = len(self.running)
         firsts = self.step.admit(
             [
-                Admission(first + place, one.prompt, one.options, one.seed, segment=0)
+                Admission(first + place, one.prompt, one.options, one.seed, 0, history=one.history)
                 for place, one in enumerate(utterances)
             ]
         )

@@ -17,8 +17,8 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import RequestOptions
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 
@@ -63,7 +63,7 @@ def spoken(options: argparse.Namespace, chosen: list[Sentence], encoder: TextEnc
         seed=_SEED,
     )
     for utterance in said:
-        codes = torch.tensor([[token for token in utterance.tokens if token != config.eos_token_id]])
+        codes = torch.tensor([[token for token in utterance.tokens if token != config.eos]])
         with torch.inference_mode():
             yield to_int16(codec.decode(codes)[0].numpy())
 

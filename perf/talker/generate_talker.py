@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.config import RequestOptions
 from transformers import LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
@@ -24,8 +24,9 @@ class GenerateTalker:
         disable_progress_bar()  # type: ignore[no-untyped-call]
         # Its own annotations of `generate` do not fit its classes.
         self._model: Any = LlamaForCausalLM.from_pretrained(folder, dtype=dtype)
-        self._eos = LlamaConfig.from_file(folder / "config.json").eos_token_id
+        self._eos = DecoderConfig.from_file(folder / "config.json").eos
         self._dtype = dtype
+        self._repository = repository
 
     @torch.inference_mode()
     def speak(self, prompts: Sequence[Prompt], options: RequestOptions, seed: int) -> list[list[int]]:
@@ -39,7 +40,7 @@ class GenerateTalker:
         tokens = self._model.generate(
             inputs_embeds=rows,
             attention_mask=mask,
-            max_new_tokens=max_frames(options),
+            max_new_tokens=max_frames(options, self._repository),
             do_sample=options.temperature > 0,
             temperature=options.temperature or None,
             top_p=options.top_p,

@@ -53,6 +53,11 @@ class SpeechFormat:
             )
 
     @property
+    def reference_positions(self) -> int:
+        """Prompt rows that a recording and its transcript may take; 0: nothing is spoken like a recording."""
+        return self.max_positions - self.segment_positions
+
+    @property
     def frames_per_s(self) -> float:
         return self.sample_rate_hz / self.hop
 
@@ -62,7 +67,7 @@ class SpeechFormat:
 
     def frames_covering(self, milliseconds: float) -> int:
         """The fewest frames, at least one, that last so long."""
-        return frames_covering(milliseconds, self.frames_per_s)
+        return max(math.ceil(milliseconds * self.frames_per_s / 1e3 - 1e-9), 1)
 
     def save(self, folder: Path) -> None:
         (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
@@ -85,8 +90,3 @@ class SpeechFormat:
             return cls(**{**raw, "codebooks": tuple(raw["codebooks"]), "silence": tuple(raw["silence"])})
         except (KeyError, TypeError) as error:
             raise ArtifactMismatch(f"{path}: {error}; it has: {', '.join(sorted(raw))}") from error
-
-
-def frames_covering(milliseconds: float, frames_per_s: float) -> int:
-    """The fewest frames, at least one, that last so long."""
-    return max(math.ceil(milliseconds * frames_per_s / 1e3 - 1e-9), 1)

@@ -24,7 +24,8 @@ from talkahead.speculation.sampling import probabilities
 from talkahead.speculation.token_tree import TokenTree
 
 _NEVER = 1e3
-"""Below any token that may be drawn: e to the minus of it is 0 in float64 too, and the order stays."""
+"""So far below tokens that may be drawn are the others: e to the minus of it is 0 in float64 too. They keep
+their order, for verifiers that look at ranks."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,11 @@ class HistoryRules:
         own = probabilities(logits, settings).to(logits.dtype)
         found = own.gather(2, tokens)
         share = torch.where(is_repeated & is_first, found, 0.0).sum(dim=-1, keepdim=True)
-        spoken = torch.log_softmax(logits, dim=-1)
-        mixed = own.scatter(2, tokens, torch.where(is_repeated, 0.0, found)) + share * spoken.exp()
-        aware = torch.where(mixed > 0, mixed.log(), spoken - _NEVER)
+        mixed = own.scatter_(2, tokens, torch.where(is_repeated, 0.0, found))
+        mixed = mixed.addcmul_(share, torch.softmax(logits, dim=-1))
+        never = logits - (logits.amax(dim=-1, keepdim=True) + _NEVER)
+        tiny = torch.finfo(logits.dtype).tiny  # the log of less takes ten times as long
+        aware = torch.where(mixed > tiny, mixed.clamp_min(tiny).log_(), never)
         is_on = settings.is_sampled & (repetition.win_len > 0)
         logits = torch.where(is_on[:, None, None], aware, logits)
         # What native calls keep knows where the settings lie: these are others.

@@ -9,12 +9,12 @@ from functools import partial
 from typing import TypeVar
 
 from talkahead.audio.windows import WindowPlan
-from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.stream import Phase, SentWindow, Speech, Stream
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.transport.messages import StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
 Key = TypeVar("Key")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.engine.acknowledgements import LoadReport, StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel, Emitter
 from talkahead.engine.engine_config import EngineConfig
@@ -21,6 +20,7 @@ from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
 from talkahead.types import WindowHeader
 
 

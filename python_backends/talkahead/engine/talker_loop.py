@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.engine.acknowledgements import LoadReport, StreamProgress, WindowDone
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -26,6 +25,7 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Speech, Stream
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
 _SMOOTHING = 0.1

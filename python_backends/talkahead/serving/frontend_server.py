@@ -13,13 +13,11 @@ import numpy.typing as npt
 
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.draft_files import read_offer
-from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
-from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.speech_shape import SpeechShape
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
@@ -27,6 +25,8 @@ from talkahead.serving.voices import Voices
 from talkahead.speculation.pairs import select
 from talkahead.telemetry import Telemetry
 from talkahead.text.frontend import TextFrontend, TextSegment
+from talkahead.transport.receivers import ProgressReceiver
+from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63

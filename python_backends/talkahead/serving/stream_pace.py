@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from talkahead.engine.acknowledgements import StreamProgress
+from talkahead.transport.messages import StreamProgress
 
 _MAX_AHEAD = 8
 """Segments sent and not yet spoken: so many of a stream that is left are encoded for nothing."""

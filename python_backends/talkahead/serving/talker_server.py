@@ -11,7 +11,6 @@ import numpy as np
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
@@ -24,6 +23,8 @@ from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.speculation.pairs import Offer
 from talkahead.telemetry import TalkerTelemetry
+from talkahead.transport.receivers import AcknowledgementReceiver
+from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
 
 _WARM_UP_SYMBOLS = 40

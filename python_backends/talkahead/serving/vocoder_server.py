@@ -15,11 +15,12 @@ import torch
 
 from talkahead.audio.codec import Codec
 from talkahead.config import ModelConfig
-from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
 from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
 from talkahead.telemetry import Telemetry
+from talkahead.transport.messages import WindowDone
+from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import WindowHeader
 
 _WIDTH_STEP = 16

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from talkahead.config import RequestOptions
-from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -21,6 +20,7 @@ from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.transport.messages import StreamProgress, WindowDone
 from talkahead.types import SegmentHeader, StopReason, WindowHeader
 from torch import Tensor
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talkahead.engine.acknowledgements import WindowDone
 from talkahead.errors import Code, TalkaheadError
+from talkahead.transport.messages import WindowDone
 from talker_fakes import CONFIG, SILENCE, Outlet, Rig, script
 
 

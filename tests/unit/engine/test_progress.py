@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from talkahead.engine.acknowledgements import StreamProgress
 from talkahead.errors import Code
+from talkahead.transport.messages import StreamProgress
 from talker_fakes import CONFIG, Rig, script
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from talkahead.engine.acknowledgements import StreamProgress
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
+from talkahead.transport.messages import StreamProgress
 
 
 def sent(pace: StreamPace, count: int) -> None:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum, auto
+import math
+from dataclasses import dataclass, replace
+from typing import Final
 
-from talkahead.audio.windows import WindowPlan
-from talkahead.config import RequestOptions
+from talkahead.audio.windows import Cut, WindowPlan
 from talkahead.engine.emitter import Channel
+from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.errors import TalkaheadError
-from talkahead.types import StopReason
-
-
-class Phase(Enum):
-    """Where a stream stands."""
-
-    SPEAKING = auto()
-    DRAINING = auto()
-    """Every window is sent, some are not acknowledged; a failure can still be told."""
-    FAILING = auto()
-    """It has an error, which must be the last response: the rest is awaited and closed first."""
+from talkahead.types import SegmentHeader, StopReason
 
 
 @dataclass(eq=False)
@@ -39,6 +28,7 @@ class Speech:
     phase: int = 0
     """Phase of the voice at that frame."""
     slot: int | None = None
+    """Written by the slot table."""
     is_spoken: bool = False
     """Its last frame has been drawn, or its slot is full: only its pause and its windows are left."""
 
@@ -55,14 +45,12 @@ class Speech:
         """Silent frames behind its own."""
         return 0 if self.is_final else self.request.header.pause_frames
 
+    def mark_spoken(self) -> None:
+        self.is_spoken = True
 
-@dataclass(frozen=True)
-class SentWindow:
-    """A window in flight: its global sequence, when it left, and how long its audio is."""
-
-    sequence: int
-    sent_at: float
-    seconds: float
+    def advance(self, cut: Cut) -> None:
+        """The window has left."""
+        self.start = cut.stop
 
 
 @dataclass(frozen=True)
@@ -83,69 +71,92 @@ class Totals:
         )
 
 
-@dataclass(eq=False)
-class Stream:
-    """State of one stream; only the loop's thread touches it. Times are of the loop's clock, in seconds."""
+@dataclass(frozen=True)
+class Done:
+    """The segments of a stream that are done: the end of their text, and what they took."""
 
-    id: int
-    frontend: int
-    """Address of the frontend that its segments come from."""
-    generation: int
-    request_id: str
-    options: RequestOptions
-    plan: WindowPlan
-    arrived_at: float
-    deadline: float
-    """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
-    phase: Phase = Phase.SPEAKING
-
-    speeches: dict[int, Speech] = field(default_factory=dict)
-    """Segments that have arrived and are not done, by index."""
-    current: int = 0
-    """Index of the segment being spoken."""
-    num_arrived: int = 0
-    num_segments: int | None = None
-    """Known once the last one has arrived."""
-    waiting_since: float = 0.0
-    """When a segment that has not arrived was first missed."""
-    first_slot_at: float | None = None
-
-    chunk: int = 0
-    frames_sent: int = 0
-    spoken_chars: int = 0
-    totals: Totals = field(default_factory=Totals)
-    """Of the segments that are done."""
+    char_end: int = 0
+    totals: Totals = Totals()
     was_cut_short: bool = False
-    """A segment ended because its slot was full."""
-    reason: StopReason = StopReason.RUNNING
+    """One of them ended because its slot was full."""
 
-    is_blocked: bool = False
-    """A window is ready, and too many are in flight."""
-    has_played: bool = False
-    """Its listener has audio: the deadline is about play-out from here on."""
-    in_flight: OrderedDict[int, SentWindow] = field(default_factory=OrderedDict)
-    """By chunk, oldest first."""
-    progress_at: float = 0.0
-    """When the vocoder was last seen at work on windows before our oldest."""
-    overtaken: int = 0
-    """Later windows of others acknowledged while our oldest was not."""
 
-    error: TalkaheadError | None = None
-    settled_at: float | None = None
-    """When the error of a failing stream may go out."""
+@dataclass
+class Arrivals:
+    """How many of a stream's segments have come, and of how many, which the last one tells."""
+
+    count: int = 0
+    expected: int | None = None
 
     @property
-    def speech(self) -> Speech | None:
-        """The segment to speak now, if it has arrived."""
-        return self.speeches.get(self.current)
+    def are_complete(self) -> bool:
+        return self.expected is not None and self.count >= self.expected
 
-    @property
-    def has_all_segments(self) -> bool:
-        return self.num_segments is not None and self.num_arrived >= self.num_segments
+    def add(self, header: SegmentHeader) -> None:
+        self.count += 1
+        if header.last:
+            self.expected = header.segment + 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a stream fails, since when, and when its error may go out."""
+
+    error: TalkaheadError
+    since: float
+    due_at: float = math.inf
+
+
+class Stream:
+    """What may happen to a stream is its methods: others read its fields, and only the loop's thread does.
+
+    It speaks; it drains, when every window is sent and some are not acknowledged; it ends. On the way it may
+    fail: then its error must be the last response, and the rest is awaited and closed first. Times are of the
+    loop's clock, in seconds.
+    """
+
+    def __init__(
+        self, request: SegmentRequest, generation: int, plan: WindowPlan, *, deadline: float, now: float
+    ) -> None:
+        self.id: Final = request.header.stream
+        self.frontend: Final = request.header.frontend
+        """Address of the frontend that its segments come from."""
+        self.generation: Final = generation
+        self.request_id: Final = request.request_id
+        self.options: Final = request.options
+        self.plan: Final = plan
+        self.arrived_at: Final = now
+        self.arrivals: Final = Arrivals()
+        self.in_flight: Final = InFlight()
+        self.chunk = 0
+        """Index of the next window."""
+        self.frames_sent = 0
+        self.done = Done()
+        self.current = 0
+        """Index of the segment being spoken."""
+        self.ending: StopReason | Failure | None = None
+        """None while it speaks, the reason of its last window while it drains."""
+        self.deadline = deadline
+        """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
+        self.is_blocked = False
+        """A window is ready, and too many are in flight."""
+        self._current_since = now
+        self._has_played = False
+        """Its listener has audio: the deadline is about play-out from here on."""
+        self._speeches: dict[int, Speech] = {}
+        """Segments that have arrived and are not done, by index."""
 
     @property
     def is_speaking(self) -> bool:
-        return self.phase is Phase.SPEAKING
+        return self.ending is None
+
+    @property
+    def is_draining(self) -> bool:
+        return isinstance(self.ending, StopReason)
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.ending if isinstance(self.ending, Failure) else None
 
     @property
     def is_newcomer(self) -> bool:
@@ -153,19 +164,110 @@ class Stream:
         return self.chunk == 0
 
     @property
-    def oldest(self) -> SentWindow | None:
-        return next(iter(self.in_flight.values()), None)
+    def speech(self) -> Speech | None:
+        """The segment to speak now, if it has arrived."""
+        return self._speeches.get(self.current)
 
-    def others(self, speech: Speech | None) -> Iterator[Speech]:
-        """The segments at hand but this one."""
-        return (one for one in list(self.speeches.values()) if one is not speech)
+    @property
+    def next_speech(self) -> Speech | None:
+        """The one after it, if it has arrived."""
+        return self._speeches.get(self.current + 1)
 
-    def count_arrival(self, request: SegmentRequest) -> None:
-        self.num_arrived += 1
-        if request.header.last:
-            self.num_segments = request.header.segment + 1
+    @property
+    def speeches(self) -> tuple[Speech, ...]:
+        """The segments at hand."""
+        return tuple(self._speeches.values())
 
-    def hear(self, seconds: float, now: float) -> None:
-        """`seconds` more audio reached the listener, who still has some or had run dry."""
-        self.deadline = (max(self.deadline, now) if self.has_played else now) + seconds
-        self.has_played = True
+    @property
+    def expires_at(self) -> float:
+        """When the time that its client gives it is over."""
+        limit_ms = self.options.deadline_ms
+        return math.inf if limit_ms is None else self.arrived_at + 1e-3 * limit_ms
+
+    @property
+    def missing_since(self) -> float:
+        """Since when a segment that has not arrived is awaited."""
+        if isinstance(self.ending, Failure):
+            return math.inf if self.arrivals.are_complete else self.ending.since
+        return self._current_since if self.is_speaking and self.speech is None else math.inf
+
+    def arrive(self, request: SegmentRequest, channel: Channel) -> bool:
+        """Take a segment in; False where it has come before."""
+        index = request.header.segment
+        if index in self._speeches or index < self.current:
+            return False
+        self.arrivals.add(request.header)
+        self._speeches[index] = Speech(self, request, channel)
+        return True
+
+    def block(self) -> None:
+        """A window is ready and may not leave, until one does."""
+        self.is_blocked = True
+
+    def send(self, speech: Speech, cut: Cut, window: SentWindow) -> None:
+        """The next window leaves, of the segment being spoken, and awaits its acknowledgement."""
+        assert self.is_speaking and speech is self.speech
+        self.in_flight.add(self.chunk, window)
+        self.chunk += 1
+        self.frames_sent += cut.new
+        self.is_blocked = False
+        speech.advance(cut)
+
+    def acknowledge(self, chunk: int, ok: bool, now: float) -> SentWindow | None:
+        """A window has become audio, or failed to; None of one that was not in flight."""
+        window = self.in_flight.acknowledge(chunk, now)
+        if window is not None and ok:
+            # More for a listener who still has some, or has run dry.
+            self.deadline = (max(self.deadline, now) if self._has_played else now) + window.seconds
+            self._has_played = True
+        return window
+
+    def finish_segment(self, totals: Totals, was_cut_short: bool, now: float) -> None:
+        """The last window of the segment being spoken has left: on to the next one."""
+        speech, done = self._speeches.pop(self.current), self.done
+        speech.channel.close()
+        self.current += 1
+        self._current_since = now
+        self.done = Done(
+            speech.request.header.char_end, done.totals + totals, done.was_cut_short or was_cut_short
+        )
+
+    def close_others(self) -> list[Speech]:
+        """Segments that will not be spoken, as the stream ends with this one: they are closed."""
+        others = [speech for speech in self.speeches if speech is not self.speech]
+        for speech in others:
+            speech.channel.close()
+            del self._speeches[speech.index]
+        return others
+
+    def drain(self, reason: StopReason) -> None:
+        """Its last window has left."""
+        assert self.is_speaking and reason is not StopReason.RUNNING
+        self.ending = reason
+
+    def fail(self, error: TalkaheadError, now: float) -> bool:
+        """Speak no more; False where it fails already, of what came first."""
+        if self.failure is not None:
+            return False
+        self.ending = Failure(error, now)
+        self.is_blocked = False
+        return True
+
+    def settle(self, settle_s: float, now: float) -> bool:
+        """Whether it may end; an error waits `settle_s` behind the last audio."""
+        if self.is_speaking or self.in_flight:
+            return False
+        if not isinstance(self.ending, Failure):
+            return True
+        if self.arrivals.are_complete and self.ending.due_at == math.inf:
+            self.ending = replace(self.ending, due_at=now + (settle_s if self._has_played else 0.0))
+        return self.ending.due_at <= now
+
+    def end(self, error: TalkaheadError | None) -> None:
+        """Close the outlets of its segments; an error goes to one of them, behind the others."""
+        channels = [speech.channel for speech in self.speeches if speech.channel.is_open]
+        for channel in channels if error is None else channels[1:]:
+            channel.close()
+        if error is not None and channels:
+            channels[0].fail(error)
+        self._speeches.clear()

@@ -18,11 +18,11 @@ from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
-from talkahead.engine.ledger import Ledger, cancelled
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Speech, Stream
+from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
@@ -47,7 +47,7 @@ class TalkerLoop:
     Args:
         clock: seconds that never go back.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
-        tell: tells the frontend at an address how far a stream is; must return at once.
+        report_progress: tells the frontend at an address how far a stream is; must return at once.
         log: told why a stream failed, where that is no fault of its client's; must return at once.
     """
 
@@ -60,7 +60,7 @@ class TalkerLoop:
         clock: Callable[[], float],
         telemetry: EngineTelemetry,
         address: int,
-        tell: Callable[[int, StreamProgress], None],
+        report_progress: Callable[[int, StreamProgress], None],
         log: Callable[[str], None],
     ) -> None:
         self._backbone = backbone
@@ -77,13 +77,20 @@ class TalkerLoop:
             silence=config.silence_code,
             telemetry=telemetry,
         )
-        self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell, log=log)
+        self._streams = Streams(
+            config,
+            release=self._table.release,
+            on_end=self._on_end,
+            report_progress=report_progress,
+            log=log,
+        )
         self._cutter = WindowCutter(
-            self._table, self._ledger, config, telemetry, max_positions=positions, address=address
+            self._table, self._streams, config, telemetry, max_positions=positions, address=address
         )
         self._step_s = _Mean(0.002)
         self._prefill_s = _Mean(0.01)
         self._slot_s = _Mean(2.0)
+        self._first_slot_at: dict[Stream, float] = {}
         self._has_changed = True
         self._running: slice | None = None
         self._review_at = math.inf
@@ -96,31 +103,31 @@ class TalkerLoop:
         self._has_changed = True
         now = self._clock()
         num_queued = self._num_queued()
-        stream = self._ledger.arrive(request, channel, now)
+        stream = self._streams.arrive(request, channel, now)
         if stream is None:
             return
         problem = self._unfit(request)
-        if stream.num_arrived == 1 and problem is None:
+        if stream.arrivals.count == 1 and problem is None:
             problem = self._refusal(request, num_queued, now)
         if problem is None:
-            self._ledger.settle(stream, now)
+            self._streams.settle(stream, now)
         else:
-            self._ledger.fail(stream, problem, now)
+            self._streams.fail(stream, problem, now)
 
     def acknowledge(self, done: WindowDone) -> None:
         """The vocoder is done with a window, which may let others leave."""
         self._has_changed = True
-        self._ledger.acknowledge(done, self._clock())
+        self._streams.acknowledge(done, self._clock())
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         """End a stream, or all of a request id; returns how many."""
         self._has_changed = True
-        return self._ledger.cancel(stream, request_id, self._clock())
+        return self._streams.cancel(stream, request_id, self._clock())
 
     def lose(self, window: WindowHeader, reason: str) -> None:
         """A window could not be sent."""
         self._has_changed = True
-        self._ledger.lose(window, reason, self._clock())
+        self._streams.lose(window, reason, self._clock())
 
     def look_at_clock(self) -> None:
         """Something may have fallen due."""
@@ -128,7 +135,7 @@ class TalkerLoop:
 
     def fail_all(self, error: TalkaheadError) -> None:
         """End every stream now, without waiting for anything."""
-        self._ledger.fail_all(error)
+        self._streams.fail_all(error)
         self._telemetry.pool(0, 0, 0)
 
     @property
@@ -142,7 +149,7 @@ class TalkerLoop:
 
     @property
     def num_windows_in_flight(self) -> int:
-        return self._ledger.num_in_flight
+        return self._streams.num_in_flight
 
     # The iteration
 
@@ -151,7 +158,7 @@ class TalkerLoop:
         now = self._clock()
         if self._has_changed or now >= self._review_at:
             self._has_changed = False
-            self._review_at = min(self._ledger.check(now), self._cutter.unblock(now))
+            self._review_at = min(self._streams.check(now), self._cutter.unblock(now))
             self._admit(now)
             self._schedule(now)
             self._report()
@@ -176,7 +183,7 @@ class TalkerLoop:
     def _schedule(self, now: float) -> None:
         ready = {
             speech.slot: speech.stream
-            for speech in self._ledger.speaking()
+            for speech in self._streams.speaking()
             if speech.slot is not None and not speech.stream.is_blocked
         }
         choice = choose(
@@ -191,7 +198,7 @@ class TalkerLoop:
     # Admission
 
     def _num_queued(self) -> int:
-        return sum(speech.slot is None for speech in self._ledger.speaking())
+        return sum(speech.slot is None for speech in self._streams.speaking())
 
     def _unfit(self, request: SegmentRequest) -> TalkaheadError | None:
         """Why it cannot be spoken. What is not finite would stay in the slot and spoil its next user."""
@@ -208,7 +215,7 @@ class TalkerLoop:
 
     def _refusal(self, request: SegmentRequest, num_queued: int, now: float) -> TalkaheadError | None:
         """Why a new stream is not let in."""
-        if self._ledger.was_cancelled(request.request_id, now):
+        if self._streams.was_cancelled(request.request_id, now):
             return cancelled()
         if num_queued >= max(self._config.max_pending, self._table.num_free):
             wait_ms = 1e3 * self._predicted_first_chunk_s(num_queued)
@@ -227,7 +234,7 @@ class TalkerLoop:
 
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
-        waiting = [speech for speech in self._ledger.speaking() if speech.slot is None]
+        waiting = [speech for speech in self._streams.speaking() if speech.slot is None]
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
             waiting.sort(key=lambda speech: (speech.stream.is_newcomer, speech.stream.deadline))
@@ -247,9 +254,7 @@ class TalkerLoop:
     def _next_segments(self, with_slot: bool) -> list[Speech]:
         """Segments after the ones being spoken, of streams that have begun; the first to run dry in front."""
         following = (
-            stream.speeches.get(stream.current + 1)
-            for stream in self._ledger
-            if stream.is_speaking and not stream.is_newcomer
+            stream.next_speech for stream in self._streams if stream.is_speaking and not stream.is_newcomer
         )
         chosen = [one for one in following if one is not None and (one.slot is not None) == with_slot]
         return sorted(chosen, key=lambda speech: speech.stream.deadline)
@@ -274,18 +279,19 @@ class TalkerLoop:
         for slot, speech, token in zip(slots, speeches, tokens, strict=True):
             self._table.start(slot, int(token))
             stream = speech.stream
-            if stream.first_slot_at is None:
-                stream.first_slot_at = now
+            if stream not in self._first_slot_at:
+                self._first_slot_at[stream] = now
                 self._telemetry.stage("queue", now - stream.arrived_at)
-            if speech.index == stream.current:
+            if speech is stream.speech:
                 self._cutter.advance(stream, done)
 
     # Account
 
     def _on_end(self, stream: Stream, reason: StopReason) -> None:
         self._has_changed = True
-        if stream.first_slot_at is not None:
-            self._slot_s.see(self._clock() - stream.first_slot_at)
+        began = self._first_slot_at.pop(stream, None)
+        if began is not None:
+            self._slot_s.see(self._clock() - began)
         self._telemetry.ended(reason)
 
     def _report(self) -> None:
@@ -295,12 +301,12 @@ class TalkerLoop:
     def _measured_load(self) -> LoadReport:
         num_queued = self._num_queued()
         return LoadReport(
-            active=sum(stream.is_speaking for stream in self._ledger) - num_queued,
+            active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
-            open_streams=len(self._ledger),
+            open_streams=len(self._streams),
             slots=self._backbone.num_slots,
             predicted_first_chunk_ms=1e3 * self._predicted_first_chunk_s(num_queued),
-            windows_in_flight=self._ledger.num_in_flight,
+            windows_in_flight=self._streams.num_in_flight,
         )
 
 

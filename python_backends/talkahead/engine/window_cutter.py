@@ -8,10 +8,12 @@ from talkahead.audio.pitch import PERIOD
 from talkahead.audio.windows import Cut
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
-from talkahead.engine.ledger import Ledger
+from talkahead.engine.in_flight import SentWindow
 from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
-from talkahead.engine.stream import Phase, SentWindow, Speech, Stream, Totals
+from talkahead.engine.stream import Speech, Stream, Totals
+from talkahead.engine.streams import Streams
+from talkahead.transport.messages import WindowDone
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
 
 
@@ -26,7 +28,7 @@ class WindowCutter:
     def __init__(
         self,
         table: SlotTable,
-        ledger: Ledger,
+        streams: Streams,
         config: EngineConfig,
         telemetry: EngineTelemetry,
         *,
@@ -34,7 +36,7 @@ class WindowCutter:
         address: int,
     ) -> None:
         self._table = table
-        self._ledger = ledger
+        self._streams = streams
         self._config = config
         self._telemetry = telemetry
         self._max_positions = max_positions
@@ -51,17 +53,15 @@ class WindowCutter:
             self._pause_when_spoken(speech, slot, room)
             cap = max(self._allowance(stream, speech), 1)
             frames = min(int(self._table.counts[slot]), cap)
-            cut = stream.plan.cut(speech.start, stream.chunk, frames, ended=speech.is_spoken or frames == cap)
-            stream.is_blocked = cut is not None and not self._may_send(stream, now)
+            chunk, ended = stream.chunk, speech.is_spoken or frames == cap
+            cut = stream.plan.cut(speech.start, chunk, frames, ended)
             if cut is None:
-                needed = stream.plan.frames_needed(speech.start, stream.chunk)
-                self._table.wake_at[slot] = min(needed, cap, room)
+                self._table.wake_at[slot] = min(stream.plan.frames_needed(speech.start, chunk), cap, room)
                 return
-            if stream.is_blocked:
+            if not self._may_send(stream, now):
+                stream.block()
                 return
             self._send(stream, speech, slot, cut, now)
-            if cut.is_last:
-                self._finish_segment(stream, speech, slot, now)
 
     def _has_ended(self, slot: int) -> bool:
         return bool(self._table.ended[slot])
@@ -70,11 +70,11 @@ class WindowCutter:
         config = self._config
         is_ahead = not stream.is_newcomer and stream.deadline - now > config.max_lead_s
         bound = config.max_windows_ahead if is_ahead else config.max_windows
-        return len(stream.in_flight) < config.max_windows_per_stream and self._ledger.num_in_flight < bound
+        return len(stream.in_flight) < config.max_windows_per_stream and self._streams.num_in_flight < bound
 
     def unblock(self, now: float) -> float:
         """Send what was held back and may leave now; returns when one held back is no longer far ahead."""
-        blocked = [stream for stream in self._ledger if stream.is_blocked]
+        blocked = [stream for stream in self._streams if stream.is_blocked]
         for stream in sorted(blocked, key=lambda stream: stream.deadline):
             self.advance(stream, now)
         waits = (stream.deadline - self._config.max_lead_s for stream in blocked if stream.is_blocked)
@@ -84,7 +84,7 @@ class WindowCutter:
         """At its end, or where the `room` of its slot ends, a segment is followed by its pause."""
         drawn = int(self._table.counts[slot])
         if not speech.is_spoken and (self._has_ended(slot) or drawn >= room):
-            speech.is_spoken = True
+            speech.mark_spoken()
             self._table.fall_silent(slot, min(drawn, room), speech.pause_frames)
 
     def _allowance(self, stream: Stream, speech: Speech) -> int:
@@ -93,35 +93,29 @@ class WindowCutter:
         return allowed - (stream.frames_sent - speech.start)
 
     def _send(self, stream: Stream, speech: Speech, slot: int, cut: Cut, now: float) -> None:
-        stream.frames_sent += cut.new
-        speech.start = cut.stop
-        if cut.is_last:
-            stream.spoken_chars = speech.request.header.char_end
-            stream.was_cut_short |= not self._has_ended(slot)
-            stream.reason = self._reason(stream, speech, slot)
-        if stream.reason is not StopReason.RUNNING:
-            self._close_rest(stream, speech)
+        reason = self._reason(stream, speech, slot, cut)
+        if reason is not StopReason.RUNNING:
+            # Segments that will not be spoken are closed before the last window leaves.
+            for other in stream.close_others():
+                self._table.release(other)
         frames = self._table.frames[slot, cut.first : cut.beyond].copy()
         self._count_phase(speech, slot, cut.first)
-        header = self._header(stream, speech, cut)
-        speech.channel.send(Window(header, frames, self._stats(stream, speech, slot)))
-        self._account(stream, cut.new / self._config.frames_per_s, now)
+        header = self._header(stream, speech, cut, reason)
+        speech.channel.send(Window(header, frames, self._stats(stream, speech, slot, cut, reason)))
+        self._account(stream, speech, cut, now)
+        if cut.is_last:
+            self._finish_segment(stream, speech, slot, reason, now)
 
-    def _reason(self, stream: Stream, speech: Speech, slot: int) -> StopReason:
-        """Why the stream ends with this segment, or RUNNING when it does not."""
-        is_spoken = speech.is_final and self._has_ended(slot)
-        if not is_spoken and self._allowance(stream, speech) <= speech.start:
+    def _reason(self, stream: Stream, speech: Speech, slot: int, cut: Cut) -> StopReason:
+        """Why the stream ends with this window, or RUNNING when it does not."""
+        has_ended = self._has_ended(slot)
+        is_spoken = speech.is_final and has_ended
+        if cut.is_last and not is_spoken and self._allowance(stream, speech) <= cut.stop:
             return StopReason.MAX_SECONDS
-        if not speech.is_final:
+        if not (cut.is_last and speech.is_final):
             return StopReason.RUNNING
-        return StopReason.LENGTH if stream.was_cut_short else StopReason.END_OF_SPEECH
-
-    def _close_rest(self, stream: Stream, speech: Speech) -> None:
-        """The stream ends here: segments that will not be spoken are closed before its last window leaves."""
-        for other in stream.others(speech):
-            self._table.release(other)
-            other.channel.close()
-            del stream.speeches[other.index]
+        was_cut_short = stream.done.was_cut_short or not has_ended
+        return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
     def _count_phase(self, speech: Speech, slot: int, first: int) -> None:
         """Brings the phase to frame `first`."""
@@ -129,7 +123,7 @@ class WindowCutter:
         speech.phase = (speech.phase + self._config.phases.passed(codes)) % PERIOD
         speech.first = first
 
-    def _header(self, stream: Stream, speech: Speech, cut: Cut) -> WindowHeader:
+    def _header(self, stream: Stream, speech: Speech, cut: Cut, reason: StopReason) -> WindowHeader:
         return WindowHeader(
             address=self._address,
             stream=stream.id,
@@ -139,23 +133,24 @@ class WindowCutter:
             context=cut.context,
             new=cut.new,
             lookahead=cut.lookahead,
-            last=int(stream.reason is not StopReason.RUNNING),
-            reason=int(stream.reason),
+            last=int(reason is not StopReason.RUNNING),
+            reason=int(reason),
             phase=speech.phase,
         )
 
-    def _stats(self, stream: Stream, speech: Speech, slot: int) -> Stats:
-        totals, pair = stream.totals + self._totals(slot), self._table.pair_of(slot)
+    def _stats(self, stream: Stream, speech: Speech, slot: int, cut: Cut, reason: StopReason) -> Stats:
+        done, pair = stream.done, self._table.pair_of(slot)
+        totals = done.totals + self._totals(slot)
         return Stats(
             stream=stream.id,
             seed=speech.request.header.seed,
-            frames=stream.frames_sent,
+            frames=stream.frames_sent + cut.new,
             target_steps=totals.target_steps,
             drafted=totals.drafted,
             accepted=totals.accepted,
-            pool_size=sum(one.is_speaking for one in self._ledger),
-            stop_reason=int(stream.reason),
-            char_end=stream.spoken_chars,
+            pool_size=sum(one.is_speaking for one in self._streams),
+            stop_reason=int(reason),
+            char_end=speech.request.header.char_end if cut.is_last else done.char_end,
             decode_us=totals.decode_us,
             drafter=DRAFTER_NAMES.index(pair.drafter),
             verifier=VERIFIER_NAMES.index(pair.verifier),
@@ -165,24 +160,24 @@ class WindowCutter:
         steps, drafted, accepted = self._table.totals[slot].tolist()
         return Totals(steps, drafted, accepted, int(self._table.decode_us[slot]))
 
-    def _account(self, stream: Stream, seconds: float, now: float) -> None:
+    def _account(self, stream: Stream, speech: Speech, cut: Cut, now: float) -> None:
         """A window has left."""
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
-        if self._address:
-            self._ledger.sent(stream, SentWindow(self._sequence, now, seconds))
-        else:
-            stream.hear(seconds, now)
-        stream.chunk += 1
+        window = SentWindow(self._sequence, now, cut.new / self._config.frames_per_s)
+        done = WindowDone(stream.id, stream.generation, stream.chunk)
+        self._streams.send(stream, speech, cut, window)
         self._sequence += 1
+        if not self._address:
+            self._streams.acknowledge(done, now)
 
-    def _finish_segment(self, stream: Stream, speech: Speech, slot: int, now: float) -> None:
+    def _finish_segment(
+        self, stream: Stream, speech: Speech, slot: int, reason: StopReason, now: float
+    ) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""
-        stream.totals += self._totals(slot)
+        totals, was_cut_short = self._totals(slot), not self._has_ended(slot)
         self._table.release(speech)
-        if stream.reason is not StopReason.RUNNING:
-            stream.phase = Phase.DRAINING
-            self._ledger.settle(stream, now)
-            return
-        speech.channel.close()
-        self._ledger.go_on(stream, now)
+        if reason is StopReason.RUNNING:
+            self._streams.finish_segment(stream, totals, was_cut_short, now)
+        else:
+            self._streams.drain(stream, reason, now)

@@ -84,7 +84,7 @@ class TalkerServer:
             limits,
             address=self._receiver.address,
             telemetry=self._telemetry,
-            tell=self._progress.send,
+            report_progress=self._progress.send,
             log=api.Logger.log_error,
         )
         self._receiver.start(self._engine)

@@ -152,7 +152,7 @@ class Rig:
         self.log: list[tuple[str, Outlet]] = []
         self.outlets: list[Outlet] = []
         self.answered: set[tuple[int, int, int]] = set()
-        self.told: list[StreamProgress] = []
+        self.progress: list[StreamProgress] = []
         self.logged: list[str] = []
         self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
@@ -162,7 +162,7 @@ class Rig:
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
             address=address,
-            tell=self._hear,
+            report_progress=self._take_progress,
             log=self.logged.append,
         )
 
@@ -202,9 +202,9 @@ class Rig:
     def _lose(self, window: Window, failure: Exception) -> None:
         self._losses.append((window.header, str(failure)))
 
-    def _hear(self, address: int, progress: StreamProgress) -> None:
+    def _take_progress(self, address: int, progress: StreamProgress) -> None:
         assert address == FRONTEND
-        self.told.append(progress)
+        self.progress.append(progress)
 
     def run(self, turns: int = 10_000) -> float:
         """Turn until there is nothing to do (or so many turns); returns the wait that the loop asks for."""

@@ -100,7 +100,7 @@ class Stage:
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
             address=1,
-            tell=lambda address, progress: None,
+            report_progress=lambda address, progress: None,
             log=print,
         )
 

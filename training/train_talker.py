@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
 from torch.nn import functional

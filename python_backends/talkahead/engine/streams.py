@@ -96,8 +96,8 @@ class Streams:
             request,
             self._generation,
             plan=WindowPlan(
-                config.context_frames,
-                config.lookahead_frames,
+                config.speech.context_frames,
+                config.speech.lookahead_frames,
                 options.first_chunk_frames,
                 options.chunk_frames,
             ),

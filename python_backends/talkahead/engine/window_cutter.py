@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from talkahead.audio.pitch import PERIOD
 from talkahead.audio.windows import Cut
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
@@ -13,6 +12,7 @@ from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Speech, Stream, Totals
 from talkahead.engine.streams import Streams
+from talkahead.families.contracts import Frames
 from talkahead.transport.messages import WindowDone
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
 
@@ -42,6 +42,7 @@ class WindowCutter:
         self._max_positions = max_positions
         self._address = address
         self._sequence = 0
+        self._steps = config.speech.steps_per_frame
 
     def advance(self, stream: Stream, now: float) -> None:
         """Send what can be sent; then the slot says at how many frames to come back."""
@@ -49,14 +50,15 @@ class WindowCutter:
             slot = speech.slot
             if slot is None:
                 return
-            room = self._max_positions - len(speech.request.prompt)
+            room = (self._max_positions - len(speech.request.prompt)) // self._steps
             self._pause_when_spoken(speech, slot, room)
             cap = max(self._allowance(stream, speech), 1)
-            frames = min(int(self._table.counts[slot]), cap)
+            frames = min(self._frames_in(slot), cap)
             chunk, ended = stream.chunk, speech.is_spoken or frames == cap
             cut = stream.plan.cut(speech.start, chunk, frames, ended)
             if cut is None:
-                self._table.wake_at[slot] = min(stream.plan.frames_needed(speech.start, chunk), cap, room)
+                needed = stream.plan.frames_needed(speech.start, chunk)
+                self._table.wake_at[slot] = min(needed, cap, room) * self._steps
                 return
             if not self._may_send(stream, now):
                 stream.block()
@@ -81,15 +83,20 @@ class WindowCutter:
         return min((at for at in waits if at > now), default=math.inf)
 
     def _pause_when_spoken(self, speech: Speech, slot: int, room: int) -> None:
-        """At its end, or where the `room` of its slot ends, a segment is followed by its pause."""
-        drawn = int(self._table.counts[slot])
+        """At its end, or where its slot has no room for a frame more, a segment is followed by its pause."""
+        drawn = self._frames_in(slot)
         if not speech.is_spoken and (self._has_ended(slot) or drawn >= room):
             speech.mark_spoken()
-            self._table.fall_silent(slot, min(drawn, room), speech.pause_frames)
+            spoken, pause = (frames * self._steps for frames in (min(drawn, room), speech.pause_frames))
+            self._table.fall_silent(slot, spoken, pause)
+
+    def _frames_in(self, slot: int) -> int:
+        """Whole frames of the segment in a slot."""
+        return int(self._table.counts[slot]) // self._steps
 
     def _allowance(self, stream: Stream, speech: Speech) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""
-        allowed = int(stream.options.max_seconds * self._config.frames_per_s)
+        allowed = int(stream.options.max_seconds * self._config.speech.frames_per_s)
         return allowed - (stream.frames_sent - speech.start)
 
     def _send(self, stream: Stream, speech: Speech, slot: int, cut: Cut, now: float) -> None:
@@ -98,10 +105,8 @@ class WindowCutter:
             # Segments that will not be spoken are closed before the last window leaves.
             for other in stream.close_others():
                 self._table.release(other)
-        frames = self._table.frames[slot, cut.first : cut.beyond].copy()
-        self._count_phase(speech, slot, cut.first)
-        header = self._header(stream, speech, cut, reason)
-        speech.channel.send(Window(header, frames, self._stats(stream, speech, slot, cut, reason)))
+        header, stats = self._header(stream, cut, reason), self._stats(stream, speech, slot, cut, reason)
+        speech.channel.send(Window(header, self._frames(slot, cut), stats))
         self._account(stream, speech, cut, now)
         if cut.is_last:
             self._finish_segment(stream, speech, slot, reason, now)
@@ -117,13 +122,12 @@ class WindowCutter:
         was_cut_short = stream.done.was_cut_short or not has_ended
         return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
-    def _count_phase(self, speech: Speech, slot: int, first: int) -> None:
-        """Brings the phase to frame `first`."""
-        codes = self._table.frames[slot, speech.first : first + 1, 0]
-        speech.phase = (speech.phase + self._config.phases.passed(codes)) % PERIOD
-        speech.first = first
+    def _frames(self, slot: int, cut: Cut) -> Frames:
+        """Of a window, [W, C]."""
+        tokens = self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
+        return self._config.tokens.frames(tokens)
 
-    def _header(self, stream: Stream, speech: Speech, cut: Cut, reason: StopReason) -> WindowHeader:
+    def _header(self, stream: Stream, cut: Cut, reason: StopReason) -> WindowHeader:
         return WindowHeader(
             address=self._address,
             stream=stream.id,
@@ -135,7 +139,7 @@ class WindowCutter:
             lookahead=cut.lookahead,
             last=int(reason is not StopReason.RUNNING),
             reason=int(reason),
-            phase=speech.phase,
+            position=cut.start,
         )
 
     def _stats(self, stream: Stream, speech: Speech, slot: int, cut: Cut, reason: StopReason) -> Stats:
@@ -164,7 +168,7 @@ class WindowCutter:
         """A window has left."""
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
-        window = SentWindow(self._sequence, now, cut.new / self._config.frames_per_s)
+        window = SentWindow(self._sequence, now, cut.new / self._config.speech.frames_per_s)
         done = WindowDone(stream.id, stream.generation, stream.chunk)
         self._streams.send(stream, speech, cut, window)
         self._sequence += 1

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.manifest import Manifest
 
 from instruments.recipes import RECIPES

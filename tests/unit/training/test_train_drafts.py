@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from talkahead.backbone.llama import Llama, LlamaConfig
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 
 from instruments.dataset import Batch
 from instruments.draft_shape import DraftShape, first_layers

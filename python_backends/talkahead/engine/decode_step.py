@@ -22,9 +22,9 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
-from talkahead.speculation.after_path import advance
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.next_roots import advance_rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree
 
@@ -203,7 +203,7 @@ class DecodeStep:
         accepted = verifier.accept(tree, scored, context)
         self._backbone.commit(accepted, tree.shape, part.rows)
         part.method.drafter.observe(tree, scored, accepted, context)
-        tokens = advance(tree, scored, accepted, context)
+        tokens = advance_rows(tree, scored, accepted, context)
         if verifier.history_frames:
             self._remember(context, tokens, accepted.counts)
         return _Outcome(tokens, accepted.counts, tree.num_nodes)
@@ -218,8 +218,8 @@ class DecodeStep:
             if budget is not None:
                 own = int(drawn.counts[first : first + rows].sum())
                 others = int(drawn.counts.sum()) - own
-                budget.heed(outcome.nodes, own / rows, rows, others / rows)
-                budget.see(len(drawn.counts), outcome.nodes, seconds)
+                budget.observe_gain(outcome.nodes, own / rows, rows, others / rows)
+                budget.observe_cost(len(drawn.counts), outcome.nodes, seconds)
             first += rows
 
     def _context(self, part: _Part, count: int) -> Context:

@@ -86,12 +86,12 @@ class SlotTable:
     def release(self, owner: Speech) -> None:
         """Free the owner's slot, if it has one."""
         if owner.slot is not None:
-            self._tell(owner.slot)
+            self._report(owner.slot)
             self._owners[owner.slot] = None
             self._step.release(owner.slot)
             owner.slot = None
 
-    def _tell(self, slot: int) -> None:
+    def _report(self, slot: int) -> None:
         steps, drafted, accepted = self.totals[slot].tolist()
         if steps:
             committed = self.committed[slot].tolist()

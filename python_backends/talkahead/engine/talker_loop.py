@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -19,6 +18,7 @@ from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.running_mean import RunningMean
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Speech, Stream
@@ -28,17 +28,8 @@ from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
-_SMOOTHING = 0.1
-
-
-@dataclass
-class _Mean:
-    """A running mean, in seconds, that forgets."""
-
-    seconds: float
-
-    def see(self, seconds: float) -> None:
-        self.seconds += _SMOOTHING * (seconds - self.seconds)
+_MEMORY = 10
+"""Observations that a mean remembers, about."""
 
 
 class TalkerLoop:
@@ -87,9 +78,9 @@ class TalkerLoop:
         self._cutter = WindowCutter(
             self._table, self._streams, config, telemetry, max_positions=positions, address=address
         )
-        self._step_s = _Mean(0.002)
-        self._prefill_s = _Mean(0.01)
-        self._slot_s = _Mean(2.0)
+        self._step_s = RunningMean(_MEMORY, 0.002, _MEMORY)
+        self._prefill_s = RunningMean(_MEMORY, 0.01, _MEMORY)
+        self._slot_s = RunningMean(_MEMORY, 2.0, _MEMORY)
         self._first_slot_at: dict[Stream, float] = {}
         self._has_changed = True
         self._running: slice | None = None
@@ -174,7 +165,7 @@ class TalkerLoop:
         self._table.charge(rows, self._clock() - before)
         due = self._table.add(rows, drawn)
         now = self._clock()
-        self._step_s.see(now - before)
+        self._step_s.add(now - before)
         self._telemetry.stage("step", now - before)
         for speech in due:
             self._has_changed = True
@@ -230,8 +221,8 @@ class TalkerLoop:
         speech = self._config.speech
         steps = (2 + speech.lookahead_frames) * speech.steps_per_frame
         ahead = max(num_queued + 1 - self._table.num_free, 0)
-        wait_s = ahead * self._slot_s.seconds / self._backbone.num_slots
-        return wait_s + self._prefill_s.seconds + steps * self._step_s.seconds
+        wait_s = ahead * self._slot_s.value / self._backbone.num_slots
+        return wait_s + self._prefill_s.value + steps * self._step_s.value
 
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
@@ -275,7 +266,7 @@ class TalkerLoop:
             [_admission(slot, speech.request) for slot, speech in zip(slots, speeches, strict=True)]
         )
         done = self._clock()
-        self._prefill_s.see(done - now)
+        self._prefill_s.add(done - now)
         self._telemetry.stage("prefill", done - now)
         for slot, speech, token in zip(slots, speeches, tokens, strict=True):
             self._table.start(slot, int(token))
@@ -292,7 +283,7 @@ class TalkerLoop:
         self._has_changed = True
         began = self._first_slot_at.pop(stream, None)
         if began is not None:
-            self._slot_s.see(self._clock() - began)
+            self._slot_s.add(self._clock() - began)
         self._telemetry.ended(reason)
 
     def _report(self) -> None:

@@ -85,7 +85,7 @@ class FrontendServer:
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
         self._progress = ProgressReceiver()
-        self._progress.start(self._paces.hear)
+        self._progress.start(self._paces.update)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TypeVar
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 _REMEMBERED = 4096
 _REMEMBERED_S = 10.0
@@ -40,12 +36,7 @@ class EarlyCancels:
 
     def stream_ended(self, request_id: str) -> None:
         if request_id:
-            remember(self._ended, request_id, None)
-
-
-def remember(memory: OrderedDict[Key, Value], key: Key, value: Value) -> None:
-    """As the latest; the oldest is forgotten."""
-    memory[key] = value
-    memory.move_to_end(key)
-    if len(memory) > _REMEMBERED:
-        memory.popitem(last=False)
+            self._ended[request_id] = None
+            self._ended.move_to_end(request_id)
+            if len(self._ended) > _REMEMBERED:
+                self._ended.popitem(last=False)

@@ -51,30 +51,26 @@ class Speech:
 
 @dataclass(frozen=True)
 class Totals:
-    """Target steps, tokens drafted, drafted tokens accepted, microseconds that the steps took."""
+    """Of segments: the end of their text, whether one ended because its slot was full, and what they took."""
 
+    char_end: int = 0
+    was_cut_short: bool = False
     target_steps: int = 0
     drafted: int = 0
     accepted: int = 0
     decode_us: int = 0
+    """Microseconds of the target steps."""
 
     def __add__(self, other: Totals) -> Totals:
+        """The other's segments come later."""
         return Totals(
+            other.char_end,
+            self.was_cut_short or other.was_cut_short,
             self.target_steps + other.target_steps,
             self.drafted + other.drafted,
             self.accepted + other.accepted,
             self.decode_us + other.decode_us,
         )
-
-
-@dataclass(frozen=True)
-class Done:
-    """The segments of a stream that are done: the end of their text, and what they took."""
-
-    char_end: int = 0
-    totals: Totals = Totals()
-    was_cut_short: bool = False
-    """One of them ended because its slot was full."""
 
 
 @dataclass
@@ -127,7 +123,8 @@ class Stream:
         self.chunk = 0
         """Index of the next window."""
         self.frames_sent = 0
-        self.done = Done()
+        self.totals = Totals()
+        """Of the segments that are done."""
         self.current = 0
         """Index of the segment being spoken."""
         self.ending: StopReason | Failure | None = None
@@ -218,15 +215,12 @@ class Stream:
             self._has_played = True
         return window
 
-    def finish_segment(self, totals: Totals, was_cut_short: bool, now: float) -> None:
+    def finish_segment(self, totals: Totals, now: float) -> None:
         """The last window of the segment being spoken has left: on to the next one."""
-        speech, done = self._speeches.pop(self.current), self.done
-        speech.channel.close()
+        self._speeches.pop(self.current).channel.close()
+        self.totals += totals
         self.current += 1
         self._current_since = now
-        self.done = Done(
-            speech.request.header.char_end, done.totals + totals, done.was_cut_short or was_cut_short
-        )
 
     def close_others(self) -> list[Speech]:
         """Segments that will not be spoken, as the stream ends with this one: they are closed."""

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from talkahead.audio.windows import Cut, WindowPlan
-from talkahead.engine.early_cancels import EarlyCancels, remember
+from talkahead.engine.early_cancels import EarlyCancels
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.in_flight import SentWindow
 from talkahead.engine.requests import SegmentRequest
-from talkahead.engine.stream import Arrivals, Speech, Stream, Totals
+from talkahead.engine.stream import Arrivals, Speech, Stream
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
+_REMEMBERED_STREAMS = 4096
 _OUR_FAULTS = (Code.INTERNAL, Code.UNAVAILABLE)
 
 
@@ -86,7 +87,7 @@ class Streams:
             channel.fail(BadRequest("SEGMENT", request.header.segment, "each segment of a stream once"))
             return None
         if is_new:
-            self._report_progress(stream)
+            self.report_progress(stream)
         return stream
 
     def _open(self, request: SegmentRequest, now: float) -> Stream:
@@ -130,9 +131,9 @@ class Streams:
 
     # Windows in flight
 
-    def send(self, stream: Stream, speech: Speech, cut: Cut, window: SentWindow) -> None:
-        """The stream's next window has left and awaits its acknowledgement."""
-        stream.send(speech, cut, window)
+    def send(self, speech: Speech, cut: Cut, window: SentWindow) -> None:
+        """A window has left and awaits its acknowledgement."""
+        speech.stream.send(speech, cut, window)
         self.num_in_flight += 1
 
     def acknowledge(self, done: WindowDone, now: float) -> None:
@@ -162,19 +163,8 @@ class Streams:
         stream = self._streams.get(window.stream)
         return stream if stream is not None and stream.generation == window.generation else None
 
-    # Progress
-
-    def finish_segment(self, stream: Stream, totals: Totals, was_cut_short: bool, now: float) -> None:
-        """The last window of its segment has left, and another segment follows."""
-        stream.finish_segment(totals, was_cut_short, now)
-        self._report_progress(stream)
-
-    def drain(self, stream: Stream, reason: StopReason, now: float) -> None:
-        """Its last window has left: wait for the last acknowledgements."""
-        stream.drain(reason)
-        self.settle(stream, now)
-
-    def _report_progress(self, stream: Stream, is_over: bool = False) -> None:
+    def report_progress(self, stream: Stream, is_over: bool = False) -> None:
+        """To its frontend, as long as that has segments to send."""
         if not stream.arrivals.are_complete:
             self._report(stream.frontend, StreamProgress(stream.id, stream.current, is_over))
 
@@ -185,7 +175,7 @@ class Streams:
         if stream.fail(error, now):
             self._log_fault(stream, error)
             self._release_slots(stream)
-            self._report_progress(stream, is_over=True)
+            self.report_progress(stream, is_over=True)
         self.settle(stream, now)
 
     def settle(self, stream: Stream, now: float) -> None:
@@ -219,9 +209,11 @@ class Streams:
         self.num_in_flight -= len(stream.in_flight)
         reason = _stop_reason(stream, error)
         stream.end(error)
-        self._report_progress(stream, is_over=True)
+        self.report_progress(stream, is_over=True)
         if not stream.arrivals.are_complete:
-            remember(self._ended, stream.id, stream.arrivals)
+            self._ended[stream.id] = stream.arrivals
+            if len(self._ended) > _REMEMBERED_STREAMS:
+                self._ended.popitem(last=False)
         self._early_cancels.stream_ended(stream.request_id)
         self._on_end(stream, reason)
 

@@ -52,7 +52,7 @@ class WindowCutter:
                 return
             room = (self._max_positions - len(speech.request.prompt)) // self._steps
             self._pause_when_spoken(speech, slot, room)
-            cap = max(self._allowance(stream, speech), 1)
+            cap = max(self._allowance(speech), 1)
             frames = min(self._frames_in(slot), cap)
             chunk, ended = stream.chunk, speech.is_spoken or frames == cap
             cut = stream.plan.cut(speech.start, chunk, frames, ended)
@@ -63,7 +63,7 @@ class WindowCutter:
             if not self._may_send(stream, now):
                 stream.block()
                 return
-            self._send(stream, speech, slot, cut, now)
+            self._send(speech, slot, cut, now)
 
     def _has_ended(self, slot: int) -> bool:
         return bool(self._table.ended[slot])
@@ -94,32 +94,33 @@ class WindowCutter:
         """Whole frames of the segment in a slot."""
         return int(self._table.counts[slot]) // self._steps
 
-    def _allowance(self, stream: Stream, speech: Speech) -> int:
+    def _allowance(self, speech: Speech) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""
+        stream = speech.stream
         allowed = int(stream.options.max_seconds * self._config.speech.frames_per_s)
         return allowed - (stream.frames_sent - speech.start)
 
-    def _send(self, stream: Stream, speech: Speech, slot: int, cut: Cut, now: float) -> None:
-        reason = self._reason(stream, speech, slot, cut)
+    def _send(self, speech: Speech, slot: int, cut: Cut, now: float) -> None:
+        stream, reason = speech.stream, self._reason(speech, slot, cut)
         if reason is not StopReason.RUNNING:
             # Segments that will not be spoken are closed before the last window leaves.
             for other in stream.close_others():
                 self._table.release(other)
-        header, stats = self._header(stream, cut, reason), self._stats(stream, speech, slot, cut, reason)
+        header, stats = self._header(stream, cut, reason), self._stats(speech, slot, cut, reason)
         speech.channel.send(Window(header, self._frames(slot, cut), stats))
-        self._account(stream, speech, cut, now)
+        self._account(speech, cut, now)
         if cut.is_last:
-            self._finish_segment(stream, speech, slot, reason, now)
+            self._finish_segment(speech, slot, reason, now)
 
-    def _reason(self, stream: Stream, speech: Speech, slot: int, cut: Cut) -> StopReason:
+    def _reason(self, speech: Speech, slot: int, cut: Cut) -> StopReason:
         """Why the stream ends with this window, or RUNNING when it does not."""
         has_ended = self._has_ended(slot)
         is_spoken = speech.is_final and has_ended
-        if cut.is_last and not is_spoken and self._allowance(stream, speech) <= cut.stop:
+        if cut.is_last and not is_spoken and self._allowance(speech) <= cut.stop:
             return StopReason.MAX_SECONDS
         if not (cut.is_last and speech.is_final):
             return StopReason.RUNNING
-        was_cut_short = stream.done.was_cut_short or not has_ended
+        was_cut_short = speech.stream.totals.was_cut_short or not has_ended
         return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
     def _frames(self, slot: int, cut: Cut) -> Frames:
@@ -142,9 +143,9 @@ class WindowCutter:
             position=cut.start,
         )
 
-    def _stats(self, stream: Stream, speech: Speech, slot: int, cut: Cut, reason: StopReason) -> Stats:
-        done, pair = stream.done, self._table.pair_of(slot)
-        totals = done.totals + self._totals(slot)
+    def _stats(self, speech: Speech, slot: int, cut: Cut, reason: StopReason) -> Stats:
+        stream, pair = speech.stream, self._table.pair_of(slot)
+        totals = stream.totals + self._totals(speech, slot)
         return Stats(
             stream=stream.id,
             seed=speech.request.header.seed,
@@ -154,34 +155,37 @@ class WindowCutter:
             accepted=totals.accepted,
             pool_size=sum(one.is_speaking for one in self._streams),
             stop_reason=int(reason),
-            char_end=speech.request.header.char_end if cut.is_last else done.char_end,
+            char_end=totals.char_end if cut.is_last else stream.totals.char_end,
             decode_us=totals.decode_us,
             drafter=DRAFTER_NAMES.index(pair.drafter),
             verifier=VERIFIER_NAMES.index(pair.verifier),
         )
 
-    def _totals(self, slot: int) -> Totals:
+    def _totals(self, speech: Speech, slot: int) -> Totals:
         steps, drafted, accepted = self._table.totals[slot].tolist()
-        return Totals(steps, drafted, accepted, int(self._table.decode_us[slot]))
+        char_end, was_cut_short = speech.request.header.char_end, not self._has_ended(slot)
+        return Totals(char_end, was_cut_short, steps, drafted, accepted, int(self._table.decode_us[slot]))
 
-    def _account(self, stream: Stream, speech: Speech, cut: Cut, now: float) -> None:
-        """A window has left."""
+    def _account(self, speech: Speech, cut: Cut, now: float) -> None:
+        """A window leaves."""
+        stream = speech.stream
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
-        window = SentWindow(self._sequence, now, cut.new / self._config.speech.frames_per_s)
         done = WindowDone(stream.id, stream.generation, stream.chunk)
-        self._streams.send(stream, speech, cut, window)
+        self._streams.send(
+            speech, cut, SentWindow(self._sequence, now, cut.new / self._config.speech.frames_per_s)
+        )
         self._sequence += 1
         if not self._address:
             self._streams.acknowledge(done, now)
 
-    def _finish_segment(
-        self, stream: Stream, speech: Speech, slot: int, reason: StopReason, now: float
-    ) -> None:
+    def _finish_segment(self, speech: Speech, slot: int, reason: StopReason, now: float) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""
-        totals, was_cut_short = self._totals(slot), not self._has_ended(slot)
+        stream, totals = speech.stream, self._totals(speech, slot)
         self._table.release(speech)
         if reason is StopReason.RUNNING:
-            self._streams.finish_segment(stream, totals, was_cut_short, now)
+            stream.finish_segment(totals, now)
+            self._streams.report_progress(stream)
         else:
-            self._streams.drain(stream, reason, now)
+            stream.drain(reason)
+            self._streams.settle(stream, now)

@@ -119,16 +119,18 @@ class AnyStreams(RuleBasedStateMachine):
                 self.release(other)
         window = (stream.id, stream.generation, stream.chunk)
         speech.channel.send(Window(_header(window), PROMPT, Stats(*[0] * 12)))  # type: ignore[arg-type]
-        self.streams.send(stream, speech, cut, SentWindow(len(self.sent), self.now, 0.1))
+        self.streams.send(speech, cut, SentWindow(len(self.sent), self.now, 0.1))
         self.sent.append(window)
         self.awaited.add(window)
         assert (speech.start, stream.frames_sent, stream.is_newcomer) == (start + 5, frames + 5, False)
         if is_last:
             self.release(speech)
         if is_over:
-            self.streams.drain(stream, StopReason.END_OF_SPEECH, self.now)
+            stream.drain(StopReason.END_OF_SPEECH)
+            self.streams.settle(stream, self.now)
         elif is_last:
-            self.streams.finish_segment(stream, Totals(), False, self.now)
+            stream.finish_segment(Totals(), self.now)
+            self.streams.report_progress(stream)
             assert speech.request.outlet.end == "closed"  # type: ignore[attr-defined]
 
     @precondition(lambda self: self.sent)
@@ -222,7 +224,6 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "the error comes first": (Stream, "end", _end_with_the_error_first),
     "nothing is awaited": (Stream, "settle", _settle_too_early),
     "idle streams stay": (InFlight, "idle_at", lambda self, timeout_s: float("inf")),
-    "a failing stream fails again": (Stream, "fail", lambda self, error, now: True),
 }
 
 

@@ -171,13 +171,11 @@ class WindowCutter:
         stream = speech.stream
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
-        done = WindowDone(stream.id, stream.generation, stream.chunk)
-        self._streams.send(
-            speech, cut, SentWindow(self._sequence, now, cut.new / self._config.speech.frames_per_s)
-        )
+        chunk, seconds = stream.chunk, cut.new / self._config.speech.frames_per_s
+        self._streams.send(speech, cut, SentWindow(self._sequence, now, seconds))
         self._sequence += 1
         if not self._address:
-            self._streams.acknowledge(done, now)
+            self._streams.acknowledge(WindowDone(stream.id, stream.generation, chunk), now)
 
     def _finish_segment(self, speech: Speech, slot: int, reason: StopReason, now: float) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 from talkahead.audio.codec import Codec
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.manifest import NAME, Manifest
@@ -80,7 +81,7 @@ def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any], Speec
     report: dict[str, Any]
     if model == "vocoder":
         codec = Codec.load(source / "refined")
-        positions = LlamaConfig.from_file(source / "talker" / "config.json").max_position_embeddings
+        positions = DecoderConfig.from_file(source / "talker" / "config.json").max_position_embeddings
         report = json.loads((source / "refined.report.json").read_text())
         return codec, report, speech_format(codec.config, silence_code(codec), positions)
     report = json.loads((source / "talker.report.json").read_text())

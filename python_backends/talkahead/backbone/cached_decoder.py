@@ -7,33 +7,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.token_tree import TreeShape
-
-
-class LlamaShape(Protocol):
-    """The fields of a Hugging Face Llama config that a decoder reads."""
-
-    @property
-    def hidden_size(self) -> int: ...
-    @property
-    def intermediate_size(self) -> int: ...
-    @property
-    def num_hidden_layers(self) -> int: ...
-    @property
-    def num_attention_heads(self) -> int: ...
-    @property
-    def num_key_value_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def rms_norm_eps(self) -> float: ...
-    @property
-    def rope_theta(self) -> float: ...
-    @property
-    def eos_token_id(self) -> int: ...
 
 
 class Cache(Protocol):
@@ -64,20 +41,30 @@ class CachedDecoder:
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         dtype: of logits and hidden states.
+        memory: what it will take.
+        memory_bytes: what it may take; without it, as much as it asks for.
+
+    Raises:
+        TalkaheadError: that is less than its slots take.
     """
 
     cache: Cache
 
     def __init__(
         self,
-        config: LlamaShape,
+        config: DecoderConfig,
         *,
         num_slots: int,
         max_positions: int,
         max_nodes: int,
         dtype: torch.dtype,
         device: torch.device,
+        memory: DecoderMemory,
+        memory_bytes: int | None,
     ) -> None:
+        if memory_bytes is not None:
+            memory.refuse_beyond(memory_bytes)
+        self.memory = memory
         self.config = config
         self.num_slots = num_slots
         self.max_positions = max_positions
@@ -95,7 +82,7 @@ class CachedDecoder:
 
     @property
     def eos(self) -> int:
-        return self.config.eos_token_id
+        return self.config.eos
 
     def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 _REST_S = 1.0
 """Between a syllable that was spoken and the next, however much the log complains."""
-_FULL = "RESOURCE_EXHAUSTED: "
-"""What a server says that is well and has no room."""
+_REFUSALS = ("RESOURCE_EXHAUSTED: ", "INVALID_ARGUMENT: ")
+"""What a server says that is well: it has no room, or speaks like recordings alone."""
 
 
 class PathWatch:
@@ -54,7 +54,8 @@ class PathWatch:
     def is_sick(self, failure: str) -> bool:
         """Told what has become of the syllable. One that was not spoken is asked for again, which decides."""
         self._is_asking = False
-        was_failing, self._has_failed = self._has_failed, bool(failure) and _FULL not in failure
+        is_failure = bool(failure) and not any(refusal in failure for refusal in _REFUSALS)
+        was_failing, self._has_failed = self._has_failed, is_failure
         if not self._has_failed:
             self._spoken_at = self._clock()
         return self._has_failed and was_failing

@@ -9,8 +9,8 @@ from typing import Self, TypeVar
 import torch
 
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
-from talkahead.backbone.llama import load_llama
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_files import draft_folder, group_folder, read_offer
 from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
@@ -44,7 +44,8 @@ class TalkerParts:
 def _load_backbone(
     config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device, offer: Offer
 ) -> Backbone:
-    shape, state = load_llama(verified(config.folder))
+    checkpoint = Checkpoint(verified(config.folder))
+    shape = checkpoint.config
     if (shape.vocab_size, shape.eos_token_id) != (tokens.eos + 1, tokens.eos):
         raise ArtifactMismatch(
             f"{config.folder}: the talker knows {shape.vocab_size} tokens, ends with {shape.eos_token_id}; "
@@ -52,7 +53,7 @@ def _load_backbone(
         )
     return load_decoder(
         shape,
-        state,
+        checkpoint,
         num_slots=config.whole("slots", 16),
         max_positions=speech.max_positions,
         max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.backbone.llama import load_llama
+from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.config import folder_beside
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import Frames, Units
@@ -37,13 +37,14 @@ class PhonemePromptEncoder:
                 f"{folder}: the encoder knows {encoder.config.num_symbols} symbols, the frontend "
                 f"{NUM_SYMBOLS}; rebuild it with: make train"
             )
-        shape, state = load_llama(folder_beside(folder, "talker"))
-        if shape.hidden_size != encoder.config.width:
+        talker = Checkpoint(folder_beside(folder, "talker"))
+        width = talker.config.hidden_size
+        if width != encoder.config.width:
             raise ArtifactMismatch(
-                f"the talker's tokens have width {shape.hidden_size}, the encoder's prompts "
+                f"the talker's tokens have width {width}, the encoder's prompts "
                 f"{encoder.config.width}; they were trained apart: rebuild both with make train"
             )
-        return cls(encoder.to(device), state["model.embed_tokens.weight"].to(device))
+        return cls(encoder.to(device), talker[EMBEDDINGS].to(device, torch.float32, copy=True))
 
     def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
         words = self._encoder.prompt(torch.from_numpy(units).to(self._embeddings.device), voice).float()

@@ -15,7 +15,7 @@ from talkahead.types import SegmentHeader, StopReason
 
 
 @dataclass(eq=False)
-class Speech:
+class SegmentState:
     """One segment of a stream. It owns a slot from its prefill to its last window."""
 
     stream: Stream
@@ -136,7 +136,7 @@ class Stream:
         self._current_since = now
         self._has_played = False
         """Its listener has audio: the deadline is about play-out from here on."""
-        self._speeches: dict[int, Speech] = {}
+        self._segments: dict[int, SegmentState] = {}
         """Segments that have arrived and are not done, by index."""
 
     @property
@@ -157,19 +157,19 @@ class Stream:
         return self.chunk == 0
 
     @property
-    def speech(self) -> Speech | None:
+    def segment(self) -> SegmentState | None:
         """The segment to speak now, if it has arrived."""
-        return self._speeches.get(self.current)
+        return self._segments.get(self.current)
 
     @property
-    def next_speech(self) -> Speech | None:
+    def next_segment(self) -> SegmentState | None:
         """The one after it, if it has arrived."""
-        return self._speeches.get(self.current + 1)
+        return self._segments.get(self.current + 1)
 
     @property
-    def speeches(self) -> tuple[Speech, ...]:
+    def segments(self) -> tuple[SegmentState, ...]:
         """The segments at hand."""
-        return tuple(self._speeches.values())
+        return tuple(self._segments.values())
 
     @property
     def expires_at(self) -> float:
@@ -182,29 +182,29 @@ class Stream:
         """Since when a segment that has not arrived is awaited."""
         if isinstance(self.ending, Failure):
             return math.inf if self.arrivals.are_complete else self.ending.since
-        return self._current_since if self.is_speaking and self.speech is None else math.inf
+        return self._current_since if self.is_speaking and self.segment is None else math.inf
 
     def arrive(self, request: SegmentRequest, channel: Channel) -> bool:
         """Take a segment in; False where it has come before."""
         index = request.header.segment
-        if index in self._speeches or index < self.current:
+        if index in self._segments or index < self.current:
             return False
         self.arrivals.add(request.header)
-        self._speeches[index] = Speech(self, request, channel)
+        self._segments[index] = SegmentState(self, request, channel)
         return True
 
     def block(self) -> None:
         """A window is ready and may not leave, until one does."""
         self.is_blocked = True
 
-    def send(self, speech: Speech, cut: Cut, window: SentWindow) -> None:
+    def send(self, segment: SegmentState, cut: Cut, window: SentWindow) -> None:
         """The next window leaves, of the segment being spoken, and awaits its acknowledgement."""
-        assert self.is_speaking and speech is self.speech
+        assert self.is_speaking and segment is self.segment
         self.in_flight.add(self.chunk, window)
         self.chunk += 1
         self.frames_sent += cut.new
         self.is_blocked = False
-        speech.advance(cut)
+        segment.advance(cut)
 
     def acknowledge(self, chunk: int, ok: bool, now: float) -> SentWindow | None:
         """A window has become audio, or failed to; None of one that was not in flight."""
@@ -217,17 +217,17 @@ class Stream:
 
     def finish_segment(self, totals: Totals, now: float) -> None:
         """The last window of the segment being spoken has left: on to the next one."""
-        self._speeches.pop(self.current).channel.close()
+        self._segments.pop(self.current).channel.close()
         self.totals += totals
         self.current += 1
         self._current_since = now
 
-    def close_others(self) -> list[Speech]:
+    def close_others(self) -> list[SegmentState]:
         """Segments that will not be spoken, as the stream ends with this one: they are closed."""
-        others = [speech for speech in self.speeches if speech is not self.speech]
-        for speech in others:
-            speech.channel.close()
-            del self._speeches[speech.index]
+        others = [segment for segment in self.segments if segment is not self.segment]
+        for segment in others:
+            segment.channel.close()
+            del self._segments[segment.index]
         return others
 
     def drain(self, reason: StopReason) -> None:
@@ -255,9 +255,9 @@ class Stream:
 
     def end(self, error: TalkaheadError | None) -> None:
         """Close the outlets of its segments; an error goes to one of them, behind the others."""
-        channels = [speech.channel for speech in self.speeches if speech.channel.is_open]
+        channels = [segment.channel for segment in self.segments if segment.channel.is_open]
         for channel in channels if error is None else channels[1:]:
             channel.close()
         if error is not None and channels:
             channels[0].fail(error)
-        self._speeches.clear()
+        self._segments.clear()

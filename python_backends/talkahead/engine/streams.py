@@ -13,7 +13,7 @@ from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.in_flight import SentWindow
 from talkahead.engine.requests import SegmentRequest
-from talkahead.engine.stream import Arrivals, Speech, Stream
+from talkahead.engine.stream import Arrivals, SegmentState, Stream
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
@@ -37,7 +37,7 @@ class Streams:
         self,
         config: EngineConfig,
         *,
-        release: Callable[[Speech], None],
+        release: Callable[[SegmentState], None],
         on_end: Callable[[Stream, StopReason], None],
         report_progress: Callable[[int, StreamProgress], None],
         log: Callable[[str], None],
@@ -61,12 +61,12 @@ class Streams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def speaking(self) -> list[Speech]:
+    def speaking(self) -> list[SegmentState]:
         """The segment that each stream is to speak now, where it has arrived."""
         return [
-            stream.speech
+            stream.segment
             for stream in self._streams.values()
-            if stream.is_speaking and stream.speech is not None
+            if stream.is_speaking and stream.segment is not None
         ]
 
     # Arrival
@@ -131,9 +131,9 @@ class Streams:
 
     # Windows in flight
 
-    def send(self, speech: Speech, cut: Cut, window: SentWindow) -> None:
+    def send(self, segment: SegmentState, cut: Cut, window: SentWindow) -> None:
         """A window has left and awaits its acknowledgement."""
-        speech.stream.send(speech, cut, window)
+        segment.stream.send(segment, cut, window)
         self.num_in_flight += 1
 
     def acknowledge(self, done: WindowDone, now: float) -> None:
@@ -218,8 +218,8 @@ class Streams:
         self._on_end(stream, reason)
 
     def _release_slots(self, stream: Stream) -> None:
-        for speech in stream.speeches:
-            self._release(speech)
+        for segment in stream.segments:
+            self._release(segment)
 
     def _log_fault(self, stream: Stream, error: TalkaheadError) -> None:
         if error.code in _OUR_FAULTS:

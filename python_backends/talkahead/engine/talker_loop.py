@@ -21,7 +21,7 @@ from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.running_mean import RunningMean
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
-from talkahead.engine.stream import Speech, Stream
+from talkahead.engine.stream import SegmentState, Stream
 from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
@@ -167,15 +167,15 @@ class TalkerLoop:
         now = self._clock()
         self._step_s.add(now - before)
         self._telemetry.stage("step", now - before)
-        for speech in due:
+        for segment in due:
             self._has_changed = True
-            self._cutter.advance(speech.stream, now)
+            self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
         ready = {
-            speech.slot: speech.stream
-            for speech in self._streams.speaking()
-            if speech.slot is not None and not speech.stream.is_blocked
+            segment.slot: segment.stream
+            for segment in self._streams.speaking()
+            if segment.slot is not None and not segment.stream.is_blocked
         }
         choice = choose(
             [Contender(slot, stream.deadline, stream.is_newcomer) for slot, stream in ready.items()],
@@ -189,7 +189,7 @@ class TalkerLoop:
     # Admission
 
     def _num_queued(self) -> int:
-        return sum(speech.slot is None for speech in self._streams.speaking())
+        return sum(segment.slot is None for segment in self._streams.speaking())
 
     def _unfit(self, request: SegmentRequest) -> TalkaheadError | None:
         """Why it cannot be spoken. What is not finite would stay in the slot and spoil its next user."""
@@ -226,10 +226,10 @@ class TalkerLoop:
 
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
-        waiting = [speech for speech in self._streams.speaking() if speech.slot is None]
+        waiting = [segment for segment in self._streams.speaking() if segment.slot is None]
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
-            waiting.sort(key=lambda speech: (speech.stream.is_newcomer, speech.stream.deadline))
+            waiting.sort(key=lambda segment: (segment.stream.is_newcomer, segment.stream.deadline))
             self._reclaim(len(waiting) - self._table.num_free)
             chosen = self._within_budget(waiting[: self._table.num_free])
         else:
@@ -237,44 +237,44 @@ class TalkerLoop:
         if chosen:
             self._prefill(chosen, now)
 
-    def _within_budget(self, speeches: list[Speech]) -> list[Speech]:
+    def _within_budget(self, segments: list[SegmentState]) -> list[SegmentState]:
         """The first few, at least one, whose prompts may be prefilled before the next step."""
-        rows = accumulate(len(speech.request.prompt) for speech in speeches)
+        rows = accumulate(len(segment.request.prompt) for segment in segments)
         fitting = sum(total <= self._config.max_prefill_rows for total in rows)
-        return speeches[: max(fitting, 1)]
+        return segments[: max(fitting, 1)]
 
-    def _next_segments(self, with_slot: bool) -> list[Speech]:
+    def _next_segments(self, with_slot: bool) -> list[SegmentState]:
         """Segments after the ones being spoken, of streams that have begun; the first to run dry in front."""
         following = (
-            stream.next_speech for stream in self._streams if stream.is_speaking and not stream.is_newcomer
+            stream.next_segment for stream in self._streams if stream.is_speaking and not stream.is_newcomer
         )
         chosen = [one for one in following if one is not None and (one.slot is not None) == with_slot]
-        return sorted(chosen, key=lambda speech: speech.stream.deadline)
+        return sorted(chosen, key=lambda segment: segment.stream.deadline)
 
     def _reclaim(self, num_missing: int) -> None:
         """Take back slots that hold next segments: who waits now goes first, they are prefilled again."""
-        for speech in reversed(self._next_segments(with_slot=True)):
+        for segment in reversed(self._next_segments(with_slot=True)):
             if num_missing <= 0:
                 return
-            self._table.release(speech)
+            self._table.release(segment)
             num_missing -= 1
 
-    def _prefill(self, speeches: list[Speech], now: float) -> None:
+    def _prefill(self, segments: list[SegmentState], now: float) -> None:
         self._has_changed = True
-        slots = [self._table.claim(speech) for speech in speeches]
+        slots = [self._table.claim(segment) for segment in segments]
         tokens = self._step.admit(
-            [_admission(slot, speech.request) for slot, speech in zip(slots, speeches, strict=True)]
+            [_admission(slot, segment.request) for slot, segment in zip(slots, segments, strict=True)]
         )
         done = self._clock()
         self._prefill_s.add(done - now)
         self._telemetry.stage("prefill", done - now)
-        for slot, speech, token in zip(slots, speeches, tokens, strict=True):
+        for slot, segment, token in zip(slots, segments, tokens, strict=True):
             self._table.start(slot, token)
-            stream = speech.stream
+            stream = segment.stream
             if stream not in self._first_slot_at:
                 self._first_slot_at[stream] = now
                 self._telemetry.stage("queue", now - stream.arrived_at)
-            if speech is stream.speech:
+            if segment is stream.segment:
                 self._cutter.advance(stream, done)
 
     # Account

@@ -10,7 +10,7 @@ from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.in_flight import SentWindow
 from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
-from talkahead.engine.stream import Speech, Stream, Totals
+from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.families.contracts import Frames
 from talkahead.transport.messages import WindowDone
@@ -46,24 +46,24 @@ class WindowCutter:
 
     def advance(self, stream: Stream, now: float) -> None:
         """Send what can be sent; then the slot says at how many frames to come back."""
-        while (speech := stream.speech) is not None and stream.is_speaking:
-            slot = speech.slot
+        while (segment := stream.segment) is not None and stream.is_speaking:
+            slot = segment.slot
             if slot is None:
                 return
-            room = (self._max_positions - len(speech.request.prompt)) // self._steps
-            self._pause_when_spoken(speech, slot, room)
-            cap = max(self._allowance(speech), 1)
+            room = (self._max_positions - len(segment.request.prompt)) // self._steps
+            self._pause_when_spoken(segment, slot, room)
+            cap = max(self._allowance(segment), 1)
             frames = min(self._frames_in(slot), cap)
-            chunk, ended = stream.chunk, speech.is_spoken or frames == cap
-            cut = stream.plan.cut(speech.start, chunk, frames, ended)
+            chunk, ended = stream.chunk, segment.is_spoken or frames == cap
+            cut = stream.plan.cut(segment.start, chunk, frames, ended)
             if cut is None:
-                needed = stream.plan.frames_needed(speech.start, chunk)
+                needed = stream.plan.frames_needed(segment.start, chunk)
                 self._table.wake_at[slot] = min(needed, cap, room) * self._steps
                 return
             if not self._may_send(stream, now):
                 stream.block()
                 return
-            self._send(speech, slot, cut, now)
+            self._send(segment, slot, cut, now)
 
     def _has_ended(self, slot: int) -> bool:
         return bool(self._table.ended[slot])
@@ -82,45 +82,45 @@ class WindowCutter:
         waits = (stream.deadline - self._config.max_lead_s for stream in blocked if stream.is_blocked)
         return min((at for at in waits if at > now), default=math.inf)
 
-    def _pause_when_spoken(self, speech: Speech, slot: int, room: int) -> None:
+    def _pause_when_spoken(self, segment: SegmentState, slot: int, room: int) -> None:
         """At its end, or where its slot has no room for a frame more, a segment is followed by its pause."""
         drawn = self._frames_in(slot)
-        if not speech.is_spoken and (self._has_ended(slot) or drawn >= room):
-            speech.mark_spoken()
-            spoken, pause = (frames * self._steps for frames in (min(drawn, room), speech.pause_frames))
+        if not segment.is_spoken and (self._has_ended(slot) or drawn >= room):
+            segment.mark_spoken()
+            spoken, pause = (frames * self._steps for frames in (min(drawn, room), segment.pause_frames))
             self._table.fall_silent(slot, spoken, pause)
 
     def _frames_in(self, slot: int) -> int:
         """Whole frames of the segment in a slot."""
         return int(self._table.counts[slot]) // self._steps
 
-    def _allowance(self, speech: Speech) -> int:
+    def _allowance(self, segment: SegmentState) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""
-        stream = speech.stream
+        stream = segment.stream
         allowed = int(stream.options.max_seconds * self._config.speech.frames_per_s)
-        return allowed - (stream.frames_sent - speech.start)
+        return allowed - (stream.frames_sent - segment.start)
 
-    def _send(self, speech: Speech, slot: int, cut: Cut, now: float) -> None:
-        stream, reason = speech.stream, self._reason(speech, slot, cut)
+    def _send(self, segment: SegmentState, slot: int, cut: Cut, now: float) -> None:
+        stream, reason = segment.stream, self._reason(segment, slot, cut)
         if reason is not StopReason.RUNNING:
             # Segments that will not be spoken are closed before the last window leaves.
             for other in stream.close_others():
                 self._table.release(other)
-        header, stats = self._header(stream, cut, reason), self._stats(speech, slot, cut, reason)
-        speech.channel.send(Window(header, self._frames(slot, cut), stats))
-        self._account(speech, cut, now)
+        header, stats = self._header(stream, cut, reason), self._stats(segment, slot, cut, reason)
+        segment.channel.send(Window(header, self._frames(slot, cut), stats))
+        self._account(segment, cut, now)
         if cut.is_last:
-            self._finish_segment(speech, slot, reason, now)
+            self._finish_segment(segment, slot, reason, now)
 
-    def _reason(self, speech: Speech, slot: int, cut: Cut) -> StopReason:
+    def _reason(self, segment: SegmentState, slot: int, cut: Cut) -> StopReason:
         """Why the stream ends with this window, or RUNNING when it does not."""
         has_ended = self._has_ended(slot)
-        is_spoken = speech.is_final and has_ended
-        if cut.is_last and not is_spoken and self._allowance(speech) <= cut.stop:
+        is_spoken = segment.is_final and has_ended
+        if cut.is_last and not is_spoken and self._allowance(segment) <= cut.stop:
             return StopReason.MAX_SECONDS
-        if not (cut.is_last and speech.is_final):
+        if not (cut.is_last and segment.is_final):
             return StopReason.RUNNING
-        was_cut_short = speech.stream.totals.was_cut_short or not has_ended
+        was_cut_short = segment.stream.totals.was_cut_short or not has_ended
         return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
     def _frames(self, slot: int, cut: Cut) -> Frames:
@@ -143,12 +143,12 @@ class WindowCutter:
             position=cut.start,
         )
 
-    def _stats(self, speech: Speech, slot: int, cut: Cut, reason: StopReason) -> Stats:
-        stream, pair = speech.stream, self._table.pair_of(slot)
-        totals = stream.totals + self._totals(speech, slot)
+    def _stats(self, segment: SegmentState, slot: int, cut: Cut, reason: StopReason) -> Stats:
+        stream, pair = segment.stream, self._table.pair_of(slot)
+        totals = stream.totals + self._totals(segment, slot)
         return Stats(
             stream=stream.id,
-            seed=speech.request.header.seed,
+            seed=segment.request.header.seed,
             frames=stream.frames_sent + cut.new,
             target_steps=totals.target_steps,
             drafted=totals.drafted,
@@ -161,26 +161,26 @@ class WindowCutter:
             verifier=VERIFIER_NAMES.index(pair.verifier),
         )
 
-    def _totals(self, speech: Speech, slot: int) -> Totals:
+    def _totals(self, segment: SegmentState, slot: int) -> Totals:
         steps, drafted, accepted = self._table.totals[slot].tolist()
-        char_end, was_cut_short = speech.request.header.char_end, not self._has_ended(slot)
+        char_end, was_cut_short = segment.request.header.char_end, not self._has_ended(slot)
         return Totals(char_end, was_cut_short, steps, drafted, accepted, int(self._table.decode_us[slot]))
 
-    def _account(self, speech: Speech, cut: Cut, now: float) -> None:
+    def _account(self, segment: SegmentState, cut: Cut, now: float) -> None:
         """A window leaves."""
-        stream = speech.stream
+        stream = segment.stream
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
         chunk, seconds = stream.chunk, cut.new / self._config.speech.frames_per_s
-        self._streams.send(speech, cut, SentWindow(self._sequence, now, seconds))
+        self._streams.send(segment, cut, SentWindow(self._sequence, now, seconds))
         self._sequence += 1
         if not self._address:
             self._streams.acknowledge(WindowDone(stream.id, stream.generation, chunk), now)
 
-    def _finish_segment(self, speech: Speech, slot: int, reason: StopReason, now: float) -> None:
+    def _finish_segment(self, segment: SegmentState, slot: int, reason: StopReason, now: float) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""
-        stream, totals = speech.stream, self._totals(speech, slot)
-        self._table.release(speech)
+        stream, totals = segment.stream, self._totals(segment, slot)
+        self._table.release(segment)
         if reason is StopReason.RUNNING:
             stream.finish_segment(totals, now)
             self._streams.report_progress(stream)

@@ -26,7 +26,7 @@ from talkahead.config import RequestOptions
 from talkahead.engine.emitter import Channel
 from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest, Window
-from talkahead.engine.stream import Speech, Stream, Totals
+from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.errors import TalkaheadError
 from talkahead.transport.messages import StreamProgress, WindowDone
@@ -50,7 +50,7 @@ class AnyStreams(RuleBasedStateMachine):
         self.log: list[tuple[str, Outlet]] = []
         self.outlets: dict[int, list[Outlet]] = {}
         """By generation, of the segments that were taken in."""
-        self.held: list[Speech] = []
+        self.held: list[SegmentState] = []
         self.sent: list[Sent] = []
         self.awaited: set[Sent] = set()
         self.ends: Counter[int] = Counter()
@@ -64,9 +64,9 @@ class AnyStreams(RuleBasedStateMachine):
             log=lambda line: None,
         )
 
-    def release(self, speech: Speech) -> None:
-        if speech in self.held:
-            self.held.remove(speech)
+    def release(self, segment: SegmentState) -> None:
+        if segment in self.held:
+            self.held.remove(segment)
 
     def on_end(self, stream: Stream, reason: StopReason) -> None:
         outlets = self.outlets[stream.generation]
@@ -99,39 +99,39 @@ class AnyStreams(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 9))
     def give_slot(self, number: int) -> None:
-        ready = [one for stream in self.streams if stream.is_speaking for one in stream.speeches]
-        waiting = [speech for speech in ready if speech not in self.held]
+        ready = [one for stream in self.streams if stream.is_speaking for one in stream.segments]
+        waiting = [segment for segment in ready if segment not in self.held]
         if waiting:
             self.held.append(waiting[number % len(waiting)])
 
     @rule(number=st.integers(0, 9), is_last=st.booleans(), ends=st.booleans())
     def send(self, number: int, is_last: bool, ends: bool) -> None:
         """A window of a segment; with its last one the stream may end, and does with the last segment's."""
-        ready = [speech for speech in self.streams.speaking() if speech in self.held]
+        ready = [segment for segment in self.streams.speaking() if segment in self.held]
         if not ready:
             return
-        speech = ready[number % len(ready)]
-        stream, start = speech.stream, speech.start
+        segment = ready[number % len(ready)]
+        stream, start = segment.stream, segment.start
         cut, frames = Cut(start, start, start + 5, start + 5, is_last), stream.frames_sent
-        is_over = is_last and (ends or speech.is_final)
+        is_over = is_last and (ends or segment.is_final)
         if is_over:
             for other in stream.close_others():
                 self.release(other)
         window = (stream.id, stream.generation, stream.chunk)
-        speech.channel.send(Window(_header(window), PROMPT, Stats(*[0] * 12)))  # type: ignore[arg-type]
-        self.streams.send(speech, cut, SentWindow(len(self.sent), self.now, 0.1))
+        segment.channel.send(Window(_header(window), PROMPT, Stats(*[0] * 12)))  # type: ignore[arg-type]
+        self.streams.send(segment, cut, SentWindow(len(self.sent), self.now, 0.1))
         self.sent.append(window)
         self.awaited.add(window)
-        assert (speech.start, stream.frames_sent, stream.is_newcomer) == (start + 5, frames + 5, False)
+        assert (segment.start, stream.frames_sent, stream.is_newcomer) == (start + 5, frames + 5, False)
         if is_last:
-            self.release(speech)
+            self.release(segment)
         if is_over:
             stream.drain(StopReason.END_OF_SPEECH)
             self.streams.settle(stream, self.now)
         elif is_last:
             stream.finish_segment(Totals(), self.now)
             self.streams.report_progress(stream)
-            assert speech.request.outlet.end == "closed"  # type: ignore[attr-defined]
+            assert segment.request.outlet.end == "closed"  # type: ignore[attr-defined]
 
     @precondition(lambda self: self.sent)
     @rule(number=st.integers(0, 99), ok=st.sampled_from([True, True, True, False]))
@@ -170,10 +170,8 @@ class AnyStreams(RuleBasedStateMachine):
 
     @invariant()
     def slots_are_those_of_streams_that_speak(self) -> None:
-        speaking = [one for stream in self.streams if stream.is_speaking for one in stream.speeches]
-        draining = [one for stream in self.streams if stream.is_draining for one in stream.speeches]
-        assert all(speech in speaking for speech in self.held)
-        assert not any(speech in draining for speech in self.held)
+        speaking = [one for stream in self.streams if stream.is_speaking for one in stream.segments]
+        assert all(segment in speaking for segment in self.held)
 
     @invariant()
     def each_stream_is_open_or_has_ended_once(self) -> None:
@@ -206,12 +204,12 @@ TestAnyStreams = AnyStreams.TestCase
 
 
 def _end_with_the_error_first(self: Stream, error: TalkaheadError | None) -> None:
-    for number, speech in enumerate(self.speeches):
+    for number, segment in enumerate(self.segments):
         if number or error is None:
-            speech.channel.close()
+            segment.channel.close()
         else:
-            speech.channel.fail(error)
-    self._speeches.clear()
+            segment.channel.fail(error)
+    self._segments.clear()
 
 
 def _settle_too_early(self: Stream, settle_s: float, now: float) -> bool:
@@ -255,7 +253,7 @@ def test_only_streams_write_what_is_theirs() -> None:
         deadline=0.0,
         now=0.0,
     )
-    theirs = {*vars(stream), *(field.name for field in fields(Speech))} - {"slot"}
+    theirs = {*vars(stream), *(field.name for field in fields(SegmentState))} - {"slot"}
     folder = Path(talkahead.engine.__path__[0])
     written = [
         f"{path.name}: {ast.unparse(node)}"

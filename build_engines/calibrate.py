@@ -88,7 +88,7 @@ def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespac
         network = _heads_of(one, folder)
         paths = count_ranks(network, spoken, sampling)
         wide = paths.best_tree(round(_WIDE * max(options.nodes)))
-        accepted = count_accepted(network, tried, wide, TOLERANCE, talker.config.eos_token_id)
+        accepted = count_accepted(network, tried, wide, TOLERANCE, talker.config.eos)
         _calibrate_trees(one, paths, {TOLERANCE: accepted}, options.nodes)
 
 
@@ -140,7 +140,7 @@ def _calibrate_trees(
 
 
 def _calibrate_groups(talker: Llama, folder: Path, options: argparse.Namespace) -> None:
-    embeddings, eos = talker.model.embed_tokens.weight, talker.config.eos_token_id
+    embeddings, eos = talker.model.embed_tokens.weight, talker.config.eos
     thresholds = options.thresholds or [cosine_of(embeddings[:eos], size) for size in options.mean_sizes]
     groups = group_tokens(embeddings, sorted(set(thresholds), reverse=True), alone=[eos])
     target, out = target_hash(folder), folder / "groups"

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Shape:
         return cls(layers, width, intermediate, head_dim, int(found[5] or 1601))
 
     @classmethod
-    def of(cls, config: LlamaConfig) -> Self:
+    def of(cls, config: DecoderConfig) -> Self:
         """Of a talker that has as many heads of keys and values as of queries."""
         assert config.num_attention_heads == config.num_key_value_heads
         return cls(
@@ -50,9 +50,9 @@ class Shape:
         return f"{self.layers}x{self.width}x{self.intermediate}x{self.head_dim}:{self.vocabulary}"
 
     @property
-    def config(self) -> LlamaConfig:
+    def config(self) -> DecoderConfig:
         heads = self.width // self.head_dim
-        return LlamaConfig(
+        return DecoderConfig(
             self.vocabulary,
             self.vocabulary - 1,
             hidden_size=self.width,

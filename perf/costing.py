@@ -18,7 +18,8 @@ from statistics import median
 
 import torch
 from talkahead.backbone.decoder_choice import Precision
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.sampling import SamplingSettings, draw
@@ -207,7 +208,7 @@ def _seconds(call: Call, count: int) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.costing", description=__doc__)
     add = parser.add_argument
-    shipped = Shape.of(LlamaConfig.from_file(REPOSITORY / "talker" / "1" / "config.json"))
+    shipped = Shape.of(DecoderConfig.from_file(REPOSITORY / "talker" / "1" / "config.json"))
     add("--shapes", type=Shape.parse, nargs="+", default=[shipped], metavar="LxWxI",
         help=f"(the shipped talker's, {shipped})")  # fmt: skip
     add("--cache", type=int, default=150, help="positions behind each stream (%(default)s)")

@@ -37,7 +37,7 @@ def put_drafts(talker: Path) -> None:
     heads = draft_folder(talker, DraftKind.HEADS)
     trees = tuple(CalibratedTree(len(tree.shape), 1.5, tree) for tree in TREES)
     CalibratedTrees(sha256(heads / WEIGHTS), 1, trees).save(heads)
-    groups = group_tokens(llama.model.embed_tokens.weight, SIMILARITIES, alone=[llama.config.eos_token_id])
+    groups = group_tokens(llama.model.embed_tokens.weight, SIMILARITIES, alone=[llama.config.eos])
     save_groups(group_folder(talker), groups, target)
     for folder in (*(draft_folder(talker, kind) for kind in networks), group_folder(talker)):
         files = {path.name: sha256(path) for path in folder.iterdir()}

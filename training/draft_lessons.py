@@ -85,4 +85,4 @@ class FrozenTalker:
         tokens = torch.nn.functional.pad(batch.frames, (0, longest))[:, :longest]
         tokens = torch.where(place < batch.num_frames[:, None], tokens, IGNORE)
         is_end = place == batch.num_frames[:, None]
-        return torch.where(is_end, self.llama.config.eos_token_id, tokens)
+        return torch.where(is_end, self.llama.config.eos, tokens)

@@ -173,7 +173,7 @@ class Trial:
         return speak(decoder, RecordingDrafter(), MatchVerifier(), prompts, self.sampling, self.options.seed)
 
     def _ended(self, utterance: Utterance) -> bool:
-        return utterance.tokens[-1] == self.config.eos_token_id
+        return utterance.tokens[-1] == self.config.eos
 
     def _bits(self, utterances: Sequence[Utterance]) -> float:
         """Mean -log2 of what was drawn, after temperature and top-p."""
@@ -207,7 +207,7 @@ class Trial:
             steps = [tree.steps(own) for own in held_out]
             yield TreeTrial.of(tree, "match", expected, plain, steps)
             drafter = HeadsDrafter(heads, tree)
-            verifier = ToleranceVerifier(TOLERANCE, self.config.eos_token_id)
+            verifier = ToleranceVerifier(TOLERANCE, self.config.eos)
             prompts = self.prompts["held out"]
             lenient = speak(
                 self._decoder(nodes), drafter, verifier, prompts, self.sampling, self.options.seed

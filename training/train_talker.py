@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 from talkahead.audio.codec import CodecConfig
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
@@ -43,13 +44,13 @@ class Losses:
 class Voice(nn.Module):
     """Text encoder and talker as one trainable module."""
 
-    def __init__(self, encoder: TextEncoderConfig, talker: LlamaConfig, dropout: float) -> None:
+    def __init__(self, encoder: TextEncoderConfig, talker: DecoderConfig, dropout: float) -> None:
         super().__init__()
         self.encoder = TextEncoder(encoder)
         self.talker = Llama(talker, dropout)
 
     def forward(self, batch: Batch, corruption: float = 0.0) -> Losses:
-        eos = self.talker.config.eos_token_id
+        eos = self.talker.config.eos
         prompts = self.encoder(batch.symbols, batch.num_symbols, batch.voices)
         prompt_lengths = batch.num_symbols + 1
         history = self._corrupt(batch.frames, corruption)
@@ -70,7 +71,7 @@ class Voice(nn.Module):
     def _corrupt(self, frames: Tensor, rate: float) -> Tensor:
         if not rate:
             return frames
-        noise = torch.randint(self.talker.config.eos_token_id, frames.shape)
+        noise = torch.randint(self.talker.config.eos, frames.shape)
         return torch.where(torch.rand(frames.shape) < rate, noise, frames)
 
     @staticmethod
@@ -124,7 +125,7 @@ def train(options: argparse.Namespace) -> None:
         TextEncoderConfig(
             learn.voice_names, NUM_SYMBOLS, width=options.width, heads=heads, dropout=options.dropout
         ),
-        LlamaConfig(
+        DecoderConfig(
             vocab_size=size + 1,
             eos_token_id=size,
             hidden_size=options.width,

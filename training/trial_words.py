@@ -63,7 +63,7 @@ def spoken(options: argparse.Namespace, chosen: list[Sentence], encoder: TextEnc
         seed=_SEED,
     )
     for utterance in said:
-        codes = torch.tensor([[token for token in utterance.tokens if token != config.eos_token_id]])
+        codes = torch.tensor([[token for token in utterance.tokens if token != config.eos]])
         with torch.inference_mode():
             yield to_int16(codec.decode(codes)[0].numpy())
 

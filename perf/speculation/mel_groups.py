@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from talkahead.audio.codec import Codec
 from talkahead.audio.mel import LogMel
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.drafting import group_artifact
 from talkahead.drafting.draft_artifact import CONFIG, target_hash
 from talkahead.speculation.similarity_groups import SimilarityGroups, cosine_of
@@ -57,5 +57,5 @@ def save_mel_groups(folder: Path, codec: Codec, talker: Path, sizes: Sequence[fl
     """Makes what `groups` verifies by, once: a folder that is there is left as it is."""
     if (folder / group_artifact.CONFIG).exists():
         return
-    eos = LlamaConfig.from_file(talker / CONFIG).eos_token_id
+    eos = DecoderConfig.from_file(talker / CONFIG).eos
     group_artifact.save_groups(folder, dict(mel_groups(mel_spectra(codec), eos, sizes)), target_hash(talker))

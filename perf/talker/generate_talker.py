@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.config import RequestOptions
 from transformers import LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
@@ -24,7 +24,7 @@ class GenerateTalker:
         disable_progress_bar()  # type: ignore[no-untyped-call]
         # Its own annotations of `generate` do not fit its classes.
         self._model: Any = LlamaForCausalLM.from_pretrained(folder, dtype=dtype)
-        self._eos = LlamaConfig.from_file(folder / "config.json").eos_token_id
+        self._eos = DecoderConfig.from_file(folder / "config.json").eos
         self._dtype = dtype
 
     @torch.inference_mode()

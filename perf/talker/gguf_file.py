@@ -8,7 +8,8 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType, GGUFWriter
-from talkahead.backbone.llama import LlamaConfig, load_llama
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import load_llama
 
 TYPES = {
     "float32": GGMLQuantizationType.F32,
@@ -44,7 +45,7 @@ def write_gguf(talker: Path, precision: str, path: Path) -> None:
     writer.close()
 
 
-def _describe(writer: GGUFWriter, config: LlamaConfig) -> None:
+def _describe(writer: GGUFWriter, config: DecoderConfig) -> None:
     writer.add_context_length(config.max_position_embeddings)
     writer.add_vocab_size(config.vocab_size)
     writer.add_embedding_length(config.hidden_size)

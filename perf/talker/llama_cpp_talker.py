@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import llama_cpp
 import numpy as np
 import numpy.typing as npt
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.config import RequestOptions
 
 from perf.talker.gguf_file import write_gguf
@@ -41,8 +41,8 @@ class LlamaCppTalker:
 
     def __init__(self, repository: Path, num_streams: int, precision: str, threads: int) -> None:
         talker = repository / "talker" / "1"
-        config = LlamaConfig.from_file(talker / "config.json")
-        self._eos = config.eos_token_id
+        config = DecoderConfig.from_file(talker / "config.json")
+        self._eos = config.eos
         llama_cpp.llama_log_set(_LOG, ctypes.c_void_p())
         llama_cpp.llama_backend_init()
         with TemporaryDirectory(prefix="talker-gguf-") as folder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 
 from instruments.environment import REPOSITORY, ROOT
 from instruments.talker_shape import Shape
@@ -33,7 +33,7 @@ def stale(report: dict[str, Any]) -> list[str]:
     if not weights and report["kind"] not in WITHOUT_WEIGHTS:
         wrong.append("it names no weights")
     if report["kind"] == "costing":
-        shape = str(Shape.of(LlamaConfig.from_file(REPOSITORY / "talker" / "1" / "config.json")))
+        shape = str(Shape.of(DecoderConfig.from_file(REPOSITORY / "talker" / "1" / "config.json")))
         wrong += [] if shape in {one["shape"] for one in report["results"]} else [f"{shape} is not there"]
     pairs = {pair for result in report["results"] for pair in result.get("pairs", ())}
     for drafter in {pair.partition("+")[0] for pair in pairs} - {"none"}:

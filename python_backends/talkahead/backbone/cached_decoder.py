@@ -7,33 +7,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.token_tree import TreeShape
-
-
-class LlamaShape(Protocol):
-    """The fields of a Hugging Face Llama config that a decoder reads."""
-
-    @property
-    def hidden_size(self) -> int: ...
-    @property
-    def intermediate_size(self) -> int: ...
-    @property
-    def num_hidden_layers(self) -> int: ...
-    @property
-    def num_attention_heads(self) -> int: ...
-    @property
-    def num_key_value_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def rms_norm_eps(self) -> float: ...
-    @property
-    def rope_theta(self) -> float: ...
-    @property
-    def eos_token_id(self) -> int: ...
 
 
 class Cache(Protocol):
@@ -70,7 +46,7 @@ class CachedDecoder:
 
     def __init__(
         self,
-        config: LlamaShape,
+        config: DecoderConfig,
         *,
         num_slots: int,
         max_positions: int,
@@ -95,7 +71,7 @@ class CachedDecoder:
 
     @property
     def eos(self) -> int:
-        return self.config.eos_token_id
+        return self.config.eos
 
     def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""

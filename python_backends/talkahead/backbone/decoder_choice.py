@@ -9,7 +9,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from talkahead.backbone.cached_decoder import LlamaShape
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import TalkaheadError
@@ -43,7 +43,7 @@ _NATIVE = tuple(precision.dtype for precision in Precision)
 
 
 def load_decoder(
-    config: LlamaShape,
+    config: DecoderConfig,
     state: Mapping[str, Tensor],
     *,
     num_slots: int,

@@ -7,64 +7,26 @@ Touvron et al. 2023 (RMSNorm before each part, rotary positions, SwiGLU), names 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.weights import load_float32
-
-
-@dataclass(frozen=True)
-class LlamaConfig:
-    """The fields of Hugging Face's `config.json` that the talker uses."""
-
-    vocab_size: int
-    eos_token_id: int
-    hidden_size: int = 256
-    intermediate_size: int = 640
-    num_hidden_layers: int = 8
-    num_attention_heads: int = 4
-    num_key_value_heads: int = 4
-    head_dim: int = 64
-    max_position_embeddings: int = 1024
-    rms_norm_eps: float = 1e-5
-    rope_theta: float = 10_000.0
-
-    @classmethod
-    def from_file(cls, path: Path) -> Self:
-        known = {field.name for field in fields(cls)}
-        raw = json.loads(path.read_text())
-        return cls(**{name: value for name, value in raw.items() if name in known})
-
-    def to_hugging_face(self) -> dict[str, Any]:
-        """The whole `config.json`, loadable by transformers."""
-        ours = {field.name: getattr(self, field.name) for field in fields(self)}
-        fixed: dict[str, Any] = {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "hidden_act": "silu",
-            "tie_word_embeddings": False,
-            "attention_bias": False,
-            "mlp_bias": False,
-            "bos_token_id": None,
-            "pad_token_id": None,
-            "torch_dtype": "float32",
-        }
-        return {**fixed, **ours}
+from talkahead.backbone import checkpoint, decoder_config
+from talkahead.backbone.checkpoint import Checkpoint
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.rope import rope_angles
 
 
 def rope_tables(
-    config: LlamaConfig, length: int, dtype: torch.dtype = torch.float32
+    config: DecoderConfig, length: int, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
     """Cosines and sines [length, head_dim] of the rotary positions 0..length-1, halves repeated."""
-    half = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
-    angles = torch.outer(torch.arange(length, dtype=torch.float64), config.rope_theta**-half)
-    angles = torch.cat([angles, angles], dim=-1)
+    angles = rope_angles(config, length).repeat(1, 2)
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
@@ -90,14 +52,19 @@ class Attention(nn.Module):
     the fused kernel, and guided attention needs the scores.
     """
 
-    def __init__(self, config: LlamaConfig) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         size, heads, groups = config.head_dim, config.num_attention_heads, config.num_key_value_heads
         self.heads, self.groups, self.size = heads, groups, size
-        self.q_proj = nn.Linear(config.hidden_size, heads * size, bias=False)
-        self.k_proj = nn.Linear(config.hidden_size, groups * size, bias=False)
-        self.v_proj = nn.Linear(config.hidden_size, groups * size, bias=False)
-        self.o_proj = nn.Linear(heads * size, config.hidden_size, bias=False)
+        bias = config.has_qkv_bias
+        self.q_proj = nn.Linear(config.hidden_size, heads * size, bias=bias)
+        self.k_proj = nn.Linear(config.hidden_size, groups * size, bias=bias)
+        self.v_proj = nn.Linear(config.hidden_size, groups * size, bias=bias)
+        self.o_proj = nn.Linear(heads * size, config.hidden_size, bias=config.attention_bias)
+        self.q_norm, self.k_norm = (
+            nn.RMSNorm(size, eps=config.rms_norm_eps) if config.has_qk_norm else nn.Identity()
+            for _ in range(2)
+        )
 
     def forward(self, rows: Tensor, places: Places) -> tuple[Tensor, Tensor]:
         query, key, value = (
@@ -108,7 +75,10 @@ class Attention(nn.Module):
                 (self.v_proj, self.groups),
             )
         )
-        query, key = (rotate(part, places.cosines, places.sines).to(value.dtype) for part in (query, key))
+        query, key = (
+            rotate(part, places.cosines, places.sines).to(value.dtype)
+            for part in (self.q_norm(query), self.k_norm(key))
+        )
         batch, heads, length, size = query.shape
         flat = (batch * heads, length, size)
         mask = places.mask.to(query.dtype).expand(flat[0], length, length)
@@ -128,11 +98,11 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """SwiGLU. [B, T, D] -> [B, T, D]."""
 
-    def __init__(self, config: LlamaConfig) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
 
     def forward(self, rows: Tensor) -> Tensor:
         out: Tensor = self.down_proj(functional.silu(self.gate_proj(rows)) * self.up_proj(rows))
@@ -142,7 +112,7 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     """One decoder layer with residual dropout (training only)."""
 
-    def __init__(self, config: LlamaConfig, dropout: float) -> None:
+    def __init__(self, config: DecoderConfig, dropout: float) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.self_attn = Attention(config)
@@ -157,7 +127,7 @@ class Layer(nn.Module):
 
 
 class _Model(nn.Module):
-    def __init__(self, config: LlamaConfig, dropout: float) -> None:
+    def __init__(self, config: DecoderConfig, dropout: float) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(Layer(config, dropout) for _ in range(config.num_hidden_layers))
@@ -175,11 +145,13 @@ class LlamaOutput:
 class Llama(nn.Module):
     """A Llama decoder over embedded rows; state names equal `LlamaForCausalLM`'s."""
 
-    def __init__(self, config: LlamaConfig, dropout: float = 0.0) -> None:
+    def __init__(self, config: DecoderConfig, dropout: float = 0.0) -> None:
         super().__init__()
         self.config = config
         self.model = _Model(config, dropout)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if config.tie_word_embeddings:
+            self.lm_head.weight = self.model.embed_tokens.weight
         self.apply(self._initialise)
 
     @staticmethod
@@ -206,8 +178,10 @@ class Llama(nn.Module):
     def save(self, folder: Path) -> None:
         """Writes `config.json` and `model.safetensors`, loadable by transformers."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(self.config.to_hugging_face(), indent=2) + "\n")
-        save_file(self.state_dict(), folder / "model.safetensors", metadata={"format": "pt"})
+        (folder / decoder_config.NAME).write_text(json.dumps(self.config.to_hugging_face(), indent=2) + "\n")
+        state = self.state_dict()
+        kept = {name: state[name] for name in checkpoint.tensor_shapes(self.config)}
+        save_file(kept, folder / checkpoint.WEIGHTS, metadata={"format": "pt"})
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -218,6 +192,7 @@ class Llama(nn.Module):
         return llama.eval().requires_grad_(False)
 
 
-def load_llama(folder: Path) -> tuple[LlamaConfig, dict[str, Tensor]]:
-    """Configuration and float32 weights by Hugging Face's names."""
-    return LlamaConfig.from_file(folder / "config.json"), load_float32(folder / "model.safetensors")
+def load_llama(folder: Path) -> tuple[DecoderConfig, dict[str, Tensor]]:
+    """Configuration and float32 weights by Hugging Face's names; for what does not serve."""
+    found = Checkpoint(folder)
+    return found.config, {name: value.to(torch.float32, copy=True) for name, value in found.items()}

@@ -25,9 +25,11 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.arena import Arena
-from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.cached_decoder import CachedDecoder
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
 from talkahead.backbone.panel_cache import PanelCache
+from talkahead.backbone.rope import rope_angles
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import TokenTree, TreeShape
@@ -124,7 +126,7 @@ class NativeDecoder(CachedDecoder):
 
     def __init__(
         self,
-        config: LlamaShape,
+        config: DecoderConfig,
         state: Mapping[str, Tensor],
         *,
         num_slots: int,
@@ -185,7 +187,7 @@ class NativeDecoder(CachedDecoder):
         config, cache = self.config, self.cache
         count = config.num_hidden_layers
         self._layers = (_Layer * count)(*(self._load_layer(state, index) for index in range(count)))
-        cosines, sines = self._rotations()
+        angles = rope_angles(config, self.max_positions + self.max_nodes)  # [positions, d / 2]
         return _Model(
             num_layers=count,
             hidden=config.hidden_size,
@@ -202,8 +204,8 @@ class NativeDecoder(CachedDecoder):
             layers=self._layers,
             final_norm=self._packer.keep(state["model.norm.weight"]),
             head=self._packer.pack(state["lm_head.weight"]),
-            cosines=self._packer.keep(cosines),
-            sines=self._packer.keep(sines),
+            cosines=self._packer.keep(angles.cos()),
+            sines=self._packer.keep(angles.sin()),
             cache=cache.address,
         )
 
@@ -219,13 +221,6 @@ class NativeDecoder(CachedDecoder):
             gate_up=self._packer.pack(_interleaved(weights("mlp.gate_proj"), weights("mlp.up_proj"))),
             down=self._packer.pack(weights("mlp.down_proj")),
         )
-
-    def _rotations(self) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [positions, d / 2]."""
-        dim = self.config.head_dim
-        speeds = self.config.rope_theta ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-        angles = torch.outer(torch.arange(self.max_positions + self.max_nodes, dtype=torch.float64), speeds)
-        return angles.cos(), angles.sin()
 
     # Forwards
 

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from talkahead.backbone.cached_decoder import CachedDecoder, LlamaShape
+from talkahead.backbone.cached_decoder import CachedDecoder
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
@@ -72,7 +74,7 @@ class SlotDecoder(CachedDecoder):
 
     def __init__(
         self,
-        config: LlamaShape,
+        config: DecoderConfig,
         state: Mapping[str, Tensor],
         *,
         num_slots: int,
@@ -121,10 +123,7 @@ class SlotDecoder(CachedDecoder):
         self._norm_leg = torch.tensor(
             math.sqrt(self.config.rms_norm_eps * self.hidden_size), dtype=self.dtype, device=self.device
         )
-        angles = torch.outer(
-            torch.arange(self.max_positions + self.max_nodes, dtype=torch.float64),
-            self.config.rope_theta ** (-torch.arange(0, self._dim, 2, dtype=torch.float64) / self._dim),
-        )
+        angles = rope_angles(self.config, self.max_positions + self.max_nodes)
         rotations = torch.polar(torch.ones_like(angles), angles)
         wide = torch.complex128 if self.dtype is torch.float64 else torch.complex64
         self._rotations = rotations.to(self.device, wide)  # [positions, d / 2]

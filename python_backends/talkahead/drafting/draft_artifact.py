@@ -6,14 +6,15 @@ A draft of another talker would be served without an error and accepted never, s
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.drafting import draft_files
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
@@ -23,6 +24,8 @@ from talkahead.weights import load_float32
 
 WEIGHTS = draft_files.WEIGHTS
 CONFIG = draft_files.CONFIG
+_BELONGING = ("kind", "target")
+"""Fields of a config that tell what a draft is, beside those of its network."""
 
 
 class DraftKind(StrEnum):
@@ -60,7 +63,7 @@ class Draft:
         """
         config = read_config(folder, talker)
         kind = DraftKind(config["kind"])
-        network = _network(kind, config)
+        network = _network(kind, config, folder / CONFIG)
         network.load_state_dict(load_float32(folder / WEIGHTS))
         network.eval().requires_grad_(False)
         return cls(kind, network, config["target"])
@@ -102,17 +105,18 @@ def _shape(network: DraftHeads | MtpModules | Llama) -> dict[str, Any]:
             "sees_tokens": network.sees_tokens,
         }
     if isinstance(network, MtpModules):
-        layer = asdict(network.config)
+        layer = network.config.to_hugging_face()
         return {"num_modules": len(network), "sees_tokens": network.sees_tokens, "layer": layer}
     return network.config.to_hugging_face()
 
 
-def _network(kind: DraftKind, config: dict[str, Any]) -> DraftHeads | MtpModules | Llama:
+def _network(kind: DraftKind, config: dict[str, Any], path: Path) -> DraftHeads | MtpModules | Llama:
     if kind is DraftKind.HEADS:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
         return DraftHeads(*shape, block_size=config["block_size"], sees_tokens=config["sees_tokens"])
     if kind is DraftKind.MTP:
-        layer = LlamaConfig(**config["layer"])
+        # Files written before the layer named its type hold a Llama's.
+        layer = DecoderConfig.from_fields({"model_type": "llama", **config["layer"]}, path)
         return MtpModules(layer, config["num_modules"], sees_tokens=config["sees_tokens"])
-    known = {field.name for field in fields(LlamaConfig)}
-    return Llama(LlamaConfig(**{name: value for name, value in config.items() if name in known}))
+    own = {name: value for name, value in config.items() if name not in _BELONGING}
+    return Llama(DecoderConfig.from_fields(own, path))

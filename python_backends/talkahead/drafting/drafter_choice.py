@@ -10,14 +10,15 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.backbone.cached_decoder import LlamaShape
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
 from talkahead.backbone.decoder_choice import (
     DecoderChoice,
     can_serve_natively,
     cheapest_precision,
     load_decoder,
 )
-from talkahead.backbone.llama import Llama, load_llama
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.calibrated_trees import CalibratedTrees
@@ -83,7 +84,7 @@ class DraftPool:
         return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
 
     def decoder(
-        self, config: LlamaShape, state: Mapping[str, Tensor], ahead: int
+        self, config: DecoderConfig, state: Mapping[str, Tensor], ahead: int
     ) -> SlotDecoder | NativeDecoder:
         """One that may run `ahead` positions ahead of the target."""
         return load_decoder(
@@ -111,7 +112,7 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
         return heads_drafter(network, trees.within(options.nodes, options.trials), pool)
     if isinstance(network, Llama):
         return draft_lm_drafter(network, pool, options)
-    return mtp_drafter(network, load_llama(talker)[1], pool, options)
+    return mtp_drafter(network, Checkpoint(talker), pool, options)
 
 
 def load_sized_drafter(folder: Path, talker: Path, pool: DraftPool) -> Drafter:
@@ -124,7 +125,7 @@ def load_sized_drafter(folder: Path, talker: Path, pool: DraftPool) -> Drafter:
         return SizedHeadsDrafter(heads, [one.tree for one in trees.trees], native, tolerant)
     if isinstance(network, Llama):
         return draft_lm_drafter(network, pool, DraftOptions(LONGEST_CHAIN))
-    return mtp_drafter(network, load_llama(talker)[1], pool, DraftOptions())
+    return mtp_drafter(network, Checkpoint(talker), pool, DraftOptions())
 
 
 def heads_drafter(heads: DraftHeads, tree: RankTree, pool: DraftPool) -> HeadsDrafter:
@@ -161,11 +162,12 @@ def mtp_drafter(
     modules: MtpModules, talker: Mapping[str, Tensor], pool: DraftPool, options: DraftOptions
 ) -> MtpDrafter:
     """`talker`: the target's weights under their Hugging Face names."""
+    embeddings = talker[EMBEDDINGS].to(torch.float32, copy=True)
+    shared = {EMBEDDINGS: embeddings, HEAD: talker[HEAD]}
     decoders = [
-        pool.decoder(modules.config, {**talker, **module.decoder.state_dict()}, len(modules))
+        pool.decoder(modules.config, {**shared, **module.decoder.state_dict()}, len(modules))
         for module in modules
     ]
-    embeddings = talker["model.embed_tokens.weight"]
     return MtpDrafter(modules, decoders, embeddings, options.length, tells_probs=options.tells_probs)
 
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 
 
 class MtpModule(nn.Module):
@@ -29,7 +30,7 @@ class MtpModule(nn.Module):
         sees_tokens: whether it is told the token that it continues.
     """
 
-    def __init__(self, config: LlamaConfig, *, sees_tokens: bool) -> None:
+    def __init__(self, config: DecoderConfig, *, sees_tokens: bool) -> None:
         super().__init__()
         width = config.hidden_size
         self.hidden_norm = nn.RMSNorm(width, eps=config.rms_norm_eps)
@@ -82,7 +83,7 @@ class MtpModules(nn.Module):
     leaves a decoder free not to tell them; the states of the frames know the text.
     """
 
-    def __init__(self, config: LlamaConfig, num_modules: int, *, sees_tokens: bool) -> None:
+    def __init__(self, config: DecoderConfig, num_modules: int, *, sees_tokens: bool) -> None:
         super().__init__()
         self.config = replace(config, num_hidden_layers=1)
         self.sees_tokens = sees_tokens

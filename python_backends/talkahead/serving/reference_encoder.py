@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from talkahead.audio.codec import Codec
-from talkahead.backbone.llama import load_llama
+from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.serving.artifacts import verified
@@ -36,14 +36,15 @@ class ReferenceEncoder:
         self._telemetry = telemetry
         self._cache = VoiceCache(config.whole("voice_cache_bytes", _CACHE_BYTES))
         self._codec = Codec.load(verified(config.artifact_folder("vocoder"))).to(device)
-        shape, state = load_llama(verified(config.artifact_folder("talker")))
+        talker = Checkpoint(verified(config.artifact_folder("talker")))
+        shape = talker.config
         expected = (self._codec.config.codebook_size + 1, width)
         if (shape.vocab_size, shape.hidden_size) != expected:
             raise ArtifactMismatch(
                 f"the talker knows {shape.vocab_size} tokens of width {shape.hidden_size}, the vocoder and "
                 f"the encoder {expected[0]} of {width}; they were trained apart: rebuild all with make train"
             )
-        self._embeddings = state["model.embed_tokens.weight"].numpy()  # (V, D)
+        self._embeddings = talker[EMBEDDINGS].to(torch.float32, copy=True).numpy()  # (V, D)
         for seconds in _WARM_UP_SECONDS:
             self._encode(np.zeros(seconds * self._codec.config.sample_rate_hz, np.float32))
 

@@ -10,8 +10,8 @@ import torch
 
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
-from talkahead.backbone.llama import load_llama
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_files import draft_folder, group_folder, read_offer
 from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
@@ -41,7 +41,8 @@ class TalkerParts:
 
 
 def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device, offer: Offer) -> Backbone:
-    shape, state = load_llama(verified(config.folder))
+    checkpoint = Checkpoint(verified(config.folder))
+    shape = checkpoint.config
     if shape.vocab_size != codec.codebook_size + 1:
         raise ArtifactMismatch(
             f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "
@@ -49,7 +50,7 @@ def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device
         )
     return load_decoder(
         shape,
-        state,
+        checkpoint,
         num_slots=config.whole("slots", 16),
         max_positions=shape.max_position_embeddings,
         max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 
 transformers = pytest.importorskip("transformers")
 
@@ -17,7 +18,7 @@ ANGLE_ERROR = 1e-5
 @pytest.fixture(params=[4, 2], ids=["all heads", "grouped heads"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     torch.manual_seed(1)
-    config = LlamaConfig(50, 49, 64, 96, 3, 4, request.param, 16, max_position_embeddings=128)
+    config = DecoderConfig(50, 49, 64, 96, 3, 4, request.param, 16, max_position_embeddings=128)
     llama = Llama(config)
     for value in llama.parameters():
         value.data.mul_(4.0 if value.ndim == 2 else 1.0)

@@ -17,7 +17,8 @@ import torch
 from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
@@ -45,16 +46,16 @@ WAYS = [
     ),
 ]
 CONFIGS = {
-    "as served": LlamaConfig(1601, 1600, num_hidden_layers=2),
-    "grouped heads": LlamaConfig(50, 49, 64, 96, 3, 4, 2, 16),
-    "one head": LlamaConfig(50, 49, 64, 96, 3, 4, 1, 16),
-    "wide heads": LlamaConfig(70, 69, 112, 48, 2, 2, 2, 112),
-    "grouped heads of whole tiles": LlamaConfig(50, 49, 64, 96, 3, 6, 2, 96),
+    "as served": DecoderConfig(1601, 1600, num_hidden_layers=2),
+    "grouped heads": DecoderConfig(50, 49, 64, 96, 3, 4, 2, 16),
+    "one head": DecoderConfig(50, 49, 64, 96, 3, 4, 1, 16),
+    "wide heads": DecoderConfig(70, 69, 112, 48, 2, 2, 2, 112),
+    "grouped heads of whole tiles": DecoderConfig(50, 49, 64, 96, 3, 6, 2, 96),
 }
 Decoder = SlotDecoder | NativeDecoder
 
 
-def make_state(config: LlamaConfig, is_narrow: bool = True) -> dict[str, Tensor]:
+def make_state(config: DecoderConfig, is_narrow: bool = True) -> dict[str, Tensor]:
     """Weights, as bfloat16 holds them or not, large enough for probabilities to differ."""
     torch.manual_seed(1)
     llama = Llama(config).requires_grad_(False)
@@ -68,14 +69,14 @@ def make_state(config: LlamaConfig, is_narrow: bool = True) -> dict[str, Tensor]
 
 
 def make_native(
-    config: LlamaConfig, state: dict[str, Tensor], precision: torch.dtype = torch.float32
+    config: DecoderConfig, state: dict[str, Tensor], precision: torch.dtype = torch.float32
 ) -> NativeDecoder:
     return NativeDecoder(
         config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, precision=precision
     )
 
 
-def make_torch(config: LlamaConfig, state: dict[str, Tensor], dtype: torch.dtype) -> SlotDecoder:
+def make_torch(config: DecoderConfig, state: dict[str, Tensor], dtype: torch.dtype) -> SlotDecoder:
     return SlotDecoder(config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, dtype=dtype)
 
 
@@ -130,7 +131,7 @@ def error(actual: Tensor, exact: Tensor) -> float:
 @pytest.mark.parametrize("is_narrow", [True, False], ids=["bfloat16 weights", "float32 weights"])
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_logits_are_near_those_of_double_precision(
-    config: LlamaConfig, is_narrow: bool, precision: torch.dtype
+    config: DecoderConfig, is_narrow: bool, precision: torch.dtype
 ) -> None:
     """Prompts longer than a chunk, then trees of all shapes, random paths kept, and plain steps between."""
     random.seed(5)
@@ -169,7 +170,7 @@ def test_a_row_is_bitwise_the_same_in_any_company_slot_and_padding(served: Nativ
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 @pytest.mark.parametrize("nodes", [2, 5, NODES])
 def test_a_node_is_bitwise_the_step_it_stands_for(
-    config: LlamaConfig, nodes: int, precision: torch.dtype
+    config: DecoderConfig, nodes: int, precision: torch.dtype
 ) -> None:
     """Random trees of a batch, on even and odd pasts around whole panels, in more rows than a chunk.
 
@@ -359,7 +360,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     native_library.load_library.cache_clear()
 
 
-def choose(choice: DecoderChoice, config: LlamaConfig, dtype: torch.dtype = torch.float32) -> Decoder:
+def choose(choice: DecoderChoice, config: DecoderConfig, dtype: torch.dtype = torch.float32) -> Decoder:
     return load_decoder(config, make_state(config), num_slots=1, max_positions=8, dtype=dtype, choice=choice)
 
 

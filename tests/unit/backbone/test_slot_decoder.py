@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
@@ -15,10 +16,10 @@ from torch import Tensor
 
 EXACT = 1e-9
 WIDTH, VOCABULARY = 64, 50
-CONFIG = LlamaConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 96, 3, 4, 4, 16, max_position_embeddings=128)
+CONFIG = DecoderConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 96, 3, 4, 4, 16, max_position_embeddings=128)
 
 
-def make_llama(config: LlamaConfig) -> Llama:
+def make_llama(config: DecoderConfig) -> Llama:
     torch.manual_seed(1)
     llama = Llama(config).double().eval().requires_grad_(False)
     for name, value in llama.named_parameters():

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
@@ -27,7 +28,7 @@ def repository(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     encoder = TextEncoder(TextEncoderConfig(("one", "two"), NUM_SYMBOLS, width=WIDTH, heads=2))
     encoder.save(tmp_path / "encoder" / "1")
-    llama = Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
+    llama = Llama(DecoderConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
     talker = tmp_path / "talker" / "1"
     llama.save(talker)
     heads = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)

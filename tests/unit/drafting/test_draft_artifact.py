@@ -94,7 +94,7 @@ def test_trees_are_read_as_they_were_saved_for_their_heads_alone(talker: Path, t
 
 def test_groups_are_read_as_they_were_saved_for_their_talker_alone(talker: Path, tmp_path: Path) -> None:
     embeddings = Llama.load(talker).model.embed_tokens.weight
-    groups = group_tokens(embeddings, (0.3, 0.1), alone=[CONFIG.eos_token_id])
+    groups = group_tokens(embeddings, (0.3, 0.1), alone=[CONFIG.eos])
     assert groups[0.1].mean_size > groups[0.3].mean_size > 1
     save_groups(tmp_path, groups, target_hash(talker))
     read = load_groups(tmp_path, talker)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
@@ -24,14 +25,14 @@ from talkahead.speculation.token_tree import TokenTree
 from torch import Tensor
 
 WIDTH, VOCABULARY, SLOTS, POSITIONS = 32, 30, 6, 48
-CONFIG = LlamaConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 3, 2, 1, 16)
+CONFIG = DecoderConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 3, 2, 1, 16)
 MODULES, LENGTH = 3, 3
 TREE = RankTree(((0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)))
 MAX_NODES = 4
 """Of decoders of drafts: so few that catching up takes several rounds."""
 
 
-def make_llama(config: LlamaConfig = CONFIG) -> Llama:
+def make_llama(config: DecoderConfig = CONFIG) -> Llama:
     torch.manual_seed(3)
     llama = Llama(config).double().eval().requires_grad_(False)
     for name, value in llama.named_parameters():
@@ -198,8 +199,8 @@ class Pool:
     def _has_ended(self, utterance: Utterance) -> bool:
         room = POSITIONS - len(utterance.prompt)
         del utterance.tokens[room:]
-        if CONFIG.eos_token_id in utterance.tokens:
-            del utterance.tokens[utterance.tokens.index(CONFIG.eos_token_id) + 1 :]
+        if CONFIG.eos in utterance.tokens:
+            del utterance.tokens[utterance.tokens.index(CONFIG.eos) + 1 :]
             return True
         return len(utterance.tokens) == room
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.acknowledgements import WindowDone
@@ -34,7 +35,9 @@ POSITIONS = 36
 def llama() -> Llama:
     torch.manual_seed(3)
     llama = (
-        Llama(LlamaConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 2, 2, 1, 16)).double().requires_grad_(False)
+        Llama(DecoderConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 2, 2, 1, 16))
+        .double()
+        .requires_grad_(False)
     )
     for value in llama.parameters():
         value.mul_(6.0)

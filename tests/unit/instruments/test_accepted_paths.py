@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
@@ -19,7 +20,7 @@ from instruments.draft_ranks import count_ranks
 from instruments.own_speech import OwnSpeech
 
 SIZE = 12
-CONFIG = LlamaConfig(SIZE, SIZE - 1, 16, 16, 3, 1, 1, 16)
+CONFIG = DecoderConfig(SIZE, SIZE - 1, 16, 16, 3, 1, 1, 16)
 SAMPLING = RequestOptions(temperature=0.7, top_p=0.95)
 TREE = RankTree(tuple(path for depth in (1, 2, 3) for path in product(range(3), repeat=depth)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
@@ -19,7 +20,7 @@ from instruments.draft_ranks import positions, ranks
 from instruments.own_speech import RecordingDrafter, Utterance, speak
 
 SIZE = 12
-CONFIG = LlamaConfig(
+CONFIG = DecoderConfig(
     SIZE,
     SIZE - 1,
     hidden_size=16,

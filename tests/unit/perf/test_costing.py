@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 
 from instruments.environment import REPOSITORY
 from instruments.talker_shape import Shape
 from perf import costing
 
-SHIPPED = LlamaConfig.from_file(REPOSITORY / "talker" / "1" / "config.json")
+SHIPPED = DecoderConfig.from_file(REPOSITORY / "talker" / "1" / "config.json")
 
 
 def test_a_shape_is_a_config_in_one_word() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 
 from perf.precision import compare, summary
 
-CONFIG = LlamaConfig(40, 39, 32, 32, 2, 2, 2, 16)
+CONFIG = DecoderConfig(40, 39, 32, 32, 2, 2, 2, 16)
 PROMPT = torch.randn(7, 32, generator=torch.Generator().manual_seed(0)).numpy()
 
 

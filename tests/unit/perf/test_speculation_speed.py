@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, draft_lm_drafter
@@ -22,7 +23,7 @@ from instruments.own_speech import Utterance, speak
 from perf.speculation.accept_all import AcceptAllVerifier
 from perf.speculation.speed import Run, Speed, Stopwatch, TimedStep
 
-CONFIG = LlamaConfig(24, 23, 16, 16, 2, 1, 1, 16)
+CONFIG = DecoderConfig(24, 23, 16, 16, 2, 1, 1, 16)
 ROWS, VOCABULARY = 3, 11
 
 

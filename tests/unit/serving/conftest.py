@@ -11,7 +11,8 @@ import torch
 from fake_backend import FakeBackend
 from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec, CodecConfig
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.config import ModelConfig
 from talkahead.manifest import Manifest, sha256
@@ -39,7 +40,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Codec(codec).save(folder / "vocoder" / "1")
     encoder = TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS, width=32, heads=2, blocks=1)
     TextEncoder(encoder).save(folder / "encoder" / "1")
-    llama = LlamaConfig(
+    llama = DecoderConfig(
         vocab_size=CODES + 1,
         eos_token_id=CODES,
         hidden_size=32,

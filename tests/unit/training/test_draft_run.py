@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     encoder = TextEncoder(TextEncoderConfig(("one",), num_symbols=9, width=WIDTH, heads=2))
     encoder.save(tmp_path / "models" / "encoder" / "1")
-    talker = Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
+    talker = Llama(DecoderConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
     talker.save(tmp_path / "models" / "talker" / "1")
     draw = np.random.default_rng(0)
     num_symbols, num_frames = draw.integers(3, 9, 24), draw.integers(4, 20, 24)
@@ -102,7 +103,7 @@ def test_what_has_begun_by_one_recipe_does_not_go_on_by_another(
     run(folder, monkeypatch, ["mtp-1"], "--until", "2")
     with pytest.raises(SystemExit, match=r"mtp-1: .*was begun .*: 4 steps of .*80% of the loss.*Remove it"):
         run(folder, monkeypatch, ["mtp-1"], "--steps", "6")
-    Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(folder / "models" / "talker" / "1")
+    Llama(DecoderConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(folder / "models" / "talker" / "1")
     with pytest.raises(SystemExit, match="was begun for the talker"):
         run(folder, monkeypatch, ["mtp-1"])
 
@@ -123,7 +124,7 @@ def test_an_exported_draft_tells_how_it_was_made(folder: Path, monkeypatch: pyte
     assert manifest.steps == 3 and manifest.metrics["held_out_tokens_per_step"] >= 1.0
     heads = Draft.load(exported, talker).network
     assert isinstance(heads, DraftHeads) and len(heads) == 4
-    Llama(LlamaConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(talker)
+    Llama(DecoderConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).save(talker)
     with pytest.raises(ArtifactMismatch, match="python -m training --recipe draft_lm-1"):
         export_drafts.put(drafts / "draft_lm-1", talker, "")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.speculation.match_verifier import MatchVerifier
@@ -12,7 +13,7 @@ from instruments.draft_shape import first_layers
 from instruments.own_speech import RecordingDrafter, speak
 from training.draft_trial import draft_logits, followed
 
-CONFIG = LlamaConfig(
+CONFIG = DecoderConfig(
     12,
     11,
     hidden_size=16,

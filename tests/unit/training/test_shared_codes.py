@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 from talkahead.audio.codec import CodecConfig
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 
 from training.shared_codes import plain, share
 
 CODEC = CodecConfig(levels=(2, 3), shades=2, pitches=3)
-TALKER = LlamaConfig(
+TALKER = DecoderConfig(
     vocab_size=CODEC.codebook_size + 1,
     eos_token_id=CODEC.codebook_size,
     hidden_size=8,

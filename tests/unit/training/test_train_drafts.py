@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from talkahead.backbone.llama import Llama, LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
 from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
@@ -17,7 +18,7 @@ from training.optimizers import optimizers_of
 from training.train_drafts import TABLES
 
 WIDTH, EOS = 16, 20
-CONFIG = LlamaConfig(EOS + 1, EOS, WIDTH, 32, 3, 1, 1, 16)
+CONFIG = DecoderConfig(EOS + 1, EOS, WIDTH, 32, 3, 1, 1, 16)
 
 
 @pytest.fixture(scope="module")

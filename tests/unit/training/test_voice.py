@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from talkahead.backbone.llama import LlamaConfig
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.text_encoder import TextEncoderConfig
 from torch.nn import functional
 
@@ -16,7 +16,7 @@ EOS = 30
 def small_voice() -> Voice:
     torch.manual_seed(0)
     encoder = TextEncoderConfig(voices=("a", "b"), num_symbols=20, width=32, blocks=1, dropout=0.0)
-    talker = LlamaConfig(EOS + 1, EOS, 32, 48, GUIDED[0] + 1, 2, 2, 16)
+    talker = DecoderConfig(EOS + 1, EOS, 32, 48, GUIDED[0] + 1, 2, 2, 16)
     return Voice(encoder, talker, dropout=0.0).double()
 
 

@@ -6,7 +6,7 @@ from itertools import islice, product
 from pathlib import Path
 
 import torch
-from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.text import TextFrontend
 from torch import Tensor
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.drafter_choice import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.contracts import Context, Drafter, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter

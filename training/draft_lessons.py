@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from torch import Tensor
 
 from instruments.dataset import Batch

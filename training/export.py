@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from talkahead.audio.codec import Codec
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.families.phonemic.codec import speech_format
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.manifest import NAME, Manifest
+from talkahead.speech_format import SpeechFormat
 from torch import nn
 
 from instruments.provenance import LICENCE, readable_files, source_commit
@@ -27,14 +29,23 @@ def silence_code(codec: Codec, frames: int = 50) -> int:
 
 
 def put(
-    network: nn.Module, folder: Path, command: str, data: str, steps: int, metrics: dict[str, object]
+    network: nn.Module,
+    folder: Path,
+    command: str,
+    data: str,
+    steps: int,
+    metrics: dict[str, object],
+    speech: SpeechFormat | None = None,
 ) -> None:
     """Saves `network` in half precision into a version folder, with its manifest.
 
-    The talker's weights are bfloat16, as its decode step reads them, so nothing is rounded later.
+    The talker's weights are bfloat16, as its decode step reads them, so nothing is rounded later. The codec's
+    come with the format of all speech.
     """
     assert isinstance(network, Codec | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
+    if speech is not None:
+        speech.save(folder)
     written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))
     files = readable_files(path for path in written if path.name != NAME)
     Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)
@@ -59,22 +70,22 @@ def main() -> None:
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     described = f"{described}. {options.note}" if options.note else described
     for model in options.models:
-        network, report = _trained(model, source)
+        network, report, speech = _trained(model, source)
         folder = options.repository / model / "1"
-        put(network, folder, options.made_by, described, report["steps"], report["metrics"])
+        put(network, folder, options.made_by, described, report["steps"], report["metrics"], speech)
         print(f"export: {folder}")
 
 
-def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """What a training wrote, and what it reached."""
+def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any], SpeechFormat | None]:
+    """What a training wrote, what it reached, and beside the codec the format of the speech."""
     report: dict[str, Any]
     if model == "vocoder":
         codec = Codec.load(source / "refined")
-        codec.config = replace(codec.config, silence_code=silence_code(codec))
+        positions = DecoderConfig.from_file(source / "talker" / "config.json").max_position_embeddings
         report = json.loads((source / "refined.report.json").read_text())
-        return codec, report
+        return codec, report, speech_format(codec.config, silence_code(codec), positions)
     report = json.loads((source / "talker.report.json").read_text())
-    return (TextEncoder if model == "encoder" else Llama).load(source / model), report
+    return (TextEncoder if model == "encoder" else Llama).load(source / model), report, None
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import torch
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
 from torch.nn import functional

@@ -17,8 +17,8 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import RequestOptions
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 

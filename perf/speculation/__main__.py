@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.decoder_choice import Precision
-from talkahead.backbone.text_encoder import TextEncoderConfig
 from talkahead.config import RequestOptions
+from talkahead.families.phonemic.text_encoder import TextEncoderConfig
 from talkahead.manifest import sha256
 
 from instruments import report

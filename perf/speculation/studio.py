@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
-from talkahead.backbone.text_encoder import TextEncoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.engine.decode_step import DecodeStep
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.registry import VERIFIERS, TargetTokens

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "temperature": spoken.temperature,
         "top_p": spoken.top_p,
         "top_k": spoken.top_k,
-        "max_frames": max_frames(spoken),
+        "max_frames": max_frames(spoken, options.repository),
         "llama_cpp": None if agreement is None else {"features": _features(), **asdict(agreement)},
     }
     report.save(options.out, "talker", environment, settings, comparisons)

@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import torch
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import load_llama
 from talkahead.config import RequestOptions
@@ -15,6 +14,8 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import TalkaheadError
+from talkahead.families.registry import load_family
+from talkahead.speech_format import SpeechFormat
 from talkahead.types import SegmentHeader
 
 from perf.talker.talker import Prompt
@@ -27,16 +28,17 @@ class EngineTalker:
         self, repository: Path, num_streams: int, dtype: torch.dtype, decoder: DecoderChoice
     ) -> None:
         config, state = load_llama(repository / "talker" / "1")
-        codec = CodecConfig.from_file(repository / "vocoder" / "1" / "codec.json")
+        speech = SpeechFormat.read(repository / "vocoder" / "1")
+        tokens = load_family(speech.family).token_map(speech)
         backbone = load_decoder(
             config,
             state,
             num_slots=num_streams,
-            max_positions=config.max_position_embeddings,
+            max_positions=speech.max_positions,
             dtype=dtype,
             choice=decoder,
         )
-        self._engine = TalkerEngine(backbone, EngineConfig(codec.context_frames, codec.lookahead_frames))
+        self._engine = TalkerEngine(backbone, EngineConfig(speech, tokens))
         self._streams = 0
 
     def speak(self, prompts: Sequence[Prompt], options: RequestOptions, seed: int) -> list[list[int]]:

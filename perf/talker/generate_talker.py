@@ -26,6 +26,7 @@ class GenerateTalker:
         self._model: Any = LlamaForCausalLM.from_pretrained(folder, dtype=dtype)
         self._eos = DecoderConfig.from_file(folder / "config.json").eos
         self._dtype = dtype
+        self._repository = repository
 
     @torch.inference_mode()
     def speak(self, prompts: Sequence[Prompt], options: RequestOptions, seed: int) -> list[list[int]]:
@@ -39,7 +40,7 @@ class GenerateTalker:
         tokens = self._model.generate(
             inputs_embeds=rows,
             attention_mask=mask,
-            max_new_tokens=max_frames(options),
+            max_new_tokens=max_frames(options, self._repository),
             do_sample=options.temperature > 0,
             temperature=options.temperature or None,
             top_p=options.top_p,

@@ -43,6 +43,7 @@ class LlamaCppTalker:
         talker = repository / "talker" / "1"
         config = DecoderConfig.from_file(talker / "config.json")
         self._eos = config.eos
+        self._repository = repository
         llama_cpp.llama_log_set(_LOG, ctypes.c_void_p())
         llama_cpp.llama_backend_init()
         with TemporaryDirectory(prefix="talker-gguf-") as folder:
@@ -64,6 +65,7 @@ class LlamaCppTalker:
         samplers = [_sampler(options, seed + index) for index in range(len(prompts))]
         spoken: list[list[int]] = [[] for _ in prompts]
         speaking = list(range(len(prompts)))
+        longest = max_frames(options, self._repository)
         rows = self._read(prompts)
         while speaking:
             drawn = [
@@ -76,7 +78,7 @@ class LlamaCppTalker:
             speaking = [
                 stream
                 for stream, token in zip(speaking, drawn, strict=True)
-                if token != self._eos and len(spoken[stream]) < max_frames(options)
+                if token != self._eos and len(spoken[stream]) < longest
             ]
             rows = self._go_on(speaking, prompts, spoken) if speaking else []
         for sampler in samplers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from talkahead.backbone.text_encoder import TextEncoder
+from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.text.frontend import TextFrontend
 
 from perf.talker.talker import Prompt

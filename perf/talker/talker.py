@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from talkahead.config import RequestOptions
-from talkahead.engine.engine_config import EngineConfig
+from talkahead.speech_format import SpeechFormat
 
 Prompt = npt.NDArray[np.float32]
 """[P, D]"""
@@ -21,5 +22,5 @@ class Talker(Protocol):
     def close(self) -> None: ...
 
 
-def max_frames(options: RequestOptions) -> int:
-    return round(options.max_seconds * EngineConfig.frames_per_s)
+def max_frames(options: RequestOptions, repository: Path) -> int:
+    return SpeechFormat.read(repository / "vocoder" / "1").frames(options.max_seconds)

@@ -230,7 +230,7 @@ class ModelConfig:
 
     def artifact_folder(self, model: str) -> Path:
         """The same version's folder of another model in this repository."""
-        return self.folder.parent.parent / model / self.folder.name
+        return folder_beside(self.folder, model)
 
     def whole(self, name: str, default: int) -> int:
         """A parameter of config.pbtxt that is a positive integer."""
@@ -240,6 +240,11 @@ class ModelConfig:
                 f"{self.folder.parent.name}: parameter {name}", text, "a whole number of at least 1"
             )
         return int(text)
+
+
+def folder_beside(folder: Path, model: str) -> Path:
+    """The same version's folder of another model, of a model's version folder."""
+    return folder.parent.parent / model / folder.name
 
 
 THREADS_PREFIX = "TALKAHEAD_THREADS_"

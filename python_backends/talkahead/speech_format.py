@@ -53,6 +53,11 @@ class SpeechFormat:
             )
 
     @property
+    def reference_positions(self) -> int:
+        """Prompt rows that a recording and its transcript may take; 0: nothing is spoken like a recording."""
+        return self.max_positions - self.segment_positions
+
+    @property
     def frames_per_s(self) -> float:
         return self.sample_rate_hz / self.hop
 

@@ -90,8 +90,13 @@ class WindowHeader(IntHeader):
     last: int
     reason: int
     """A StopReason; RUNNING unless last = 1."""
-    phase: int = 0
-    """Phase of the voice at the first frame of FRAMES, in units of 2**-32 of a period (audio/pitch.py)."""
+    position: int = 0
+    """Of the first new frame in its segment; where it is 0, the codec begins anew."""
+
+    @property
+    def stream_key(self) -> tuple[int, int, int]:
+        """Tells streams of all talkers apart, and one stream's use of its slot from the next."""
+        return self.address, self.stream, self.generation
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,6 @@ class CodecConfig:
 
     A code tells its spectrum, of so many `levels` by dimension, and its tone: one of `pitches` from
     `lowest_hz` to `highest_hz`, or unvoiced in one of `shades`.
-
-    `silence_code` is what the encoder makes of digital silence: pauses are written with it.
     """
 
     sample_rate_hz: int = 16_000
@@ -56,7 +54,6 @@ class CodecConfig:
     subframes: int = 2
     num_fft: int = 640
     filter_points: int = 81
-    silence_code: int = 0
 
     @property
     def num_spectra(self) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from talkahead.audio.pitch import PhaseCounter
+from talkahead.families.contracts import TokenMap
+from talkahead.speech_format import SpeechFormat
 
 
 @dataclass(frozen=True)
@@ -12,11 +13,9 @@ class EngineConfig:
     """How many streams, how far ahead, how long to wait. Durations in seconds.
 
     Args:
-        context_frames, lookahead_frames: what the codec needs around a window's new frames.
-        phases: adds up the phase of the voice, which each window is sent with.
-        silence_code: the codec's code of silence, of which pauses between segments are made.
-        max_pause_frames: the longest pause that a segment may ask for.
-        frames_per_s: the codec's frame rate.
+        speech: rates and sizes of what is spoken.
+        tokens: what the talker's tokens are as frames.
+        max_pause_s: the longest pause that a segment may ask for.
         max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
         max_prefill_rows: prompt rows prefilled between two steps (at least one prompt), so that those who
@@ -36,12 +35,9 @@ class EngineConfig:
         segment_timeout_s: wait for a stream's next segment, from the frontend.
     """
 
-    context_frames: int
-    lookahead_frames: int
-    phases: PhaseCounter = field(default_factory=PhaseCounter)
-    silence_code: int = 0
-    max_pause_frames: int = 100
-    frames_per_s: float = 50.0
+    speech: SpeechFormat
+    tokens: TokenMap
+    max_pause_s: float = 2.0
     max_step_rows: int = 0
     max_pending: int = 64
     max_prefill_rows: int = 512
@@ -55,3 +51,7 @@ class EngineConfig:
     vanished_grace_s: float = 0.5
     settle_s: float = 0.05
     segment_timeout_s: float = 5.0
+
+    @property
+    def max_pause_frames(self) -> int:
+        return self.speech.frames(self.max_pause_s)

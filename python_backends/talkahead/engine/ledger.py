@@ -107,8 +107,8 @@ class Ledger:
             request_id=request.request_id,
             options=options,
             plan=WindowPlan(
-                config.context_frames,
-                config.lookahead_frames,
+                config.speech.context_frames,
+                config.speech.lookahead_frames,
                 options.first_chunk_frames,
                 options.chunk_frames,
             ),

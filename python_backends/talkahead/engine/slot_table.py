@@ -40,7 +40,7 @@ class SlotTable:
         max_frames: int,
         *,
         eos: int,
-        silence: int,
+        silence: npt.NDArray[np.int64],
         telemetry: EngineTelemetry | None = None,
     ) -> None:
         self._step = step
@@ -79,8 +79,8 @@ class SlotTable:
         self.committed[slot] = 0
 
     def fall_silent(self, slot: int, spoken: int, pause: int) -> None:
-        """The slot's segment has `spoken` frames and a pause behind them, which takes no step."""
-        self.frames[slot, spoken : spoken + pause] = self._silence
+        """The slot's segment has `spoken` tokens and a pause of so many behind them, which takes no step."""
+        self.frames[slot, spoken : spoken + pause, 0] = np.resize(self._silence, pause)
         self.counts[slot] = spoken + pause
 
     def release(self, owner: Speech) -> None:

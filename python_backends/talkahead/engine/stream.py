@@ -34,10 +34,6 @@ class Speech:
     channel: Channel
     start: int = 0
     """Frames already sent in windows."""
-    first: int = 0
-    """The first frame of the last window, its context included."""
-    phase: int = 0
-    """Phase of the voice at that frame."""
     slot: int | None = None
     is_spoken: bool = False
     """Its last frame has been drawn, or its slot is full: only its pause and its windows are left."""

@@ -72,9 +72,9 @@ class TalkerLoop:
         self._table = SlotTable(
             step,
             backbone.num_slots,
-            positions + config.max_pause_frames,
+            positions + config.max_pause_frames * config.speech.steps_per_frame,
             eos=backbone.eos,
-            silence=config.silence_code,
+            silence=config.tokens.tokens(np.array([config.speech.silence], np.int32)),
             telemetry=telemetry,
         )
         self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell, log=log)
@@ -220,7 +220,8 @@ class TalkerLoop:
 
     def _predicted_first_chunk_s(self, num_queued: int) -> float:
         """For one more stream: its own prefill and steps, after a slot for it has become free."""
-        steps = 2 + self._config.lookahead_frames
+        speech = self._config.speech
+        steps = (2 + speech.lookahead_frames) * speech.steps_per_frame
         ahead = max(num_queued + 1 - self._table.num_free, 0)
         wait_s = ahead * self._slot_s.seconds / self._backbone.num_slots
         return wait_s + self._prefill_s.seconds + steps * self._step_s.seconds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from talkahead.audio.pitch import PERIOD
 from talkahead.audio.windows import Cut
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
@@ -12,6 +11,7 @@ from talkahead.engine.ledger import Ledger
 from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import Phase, SentWindow, Speech, Stream, Totals
+from talkahead.families.contracts import Frames
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
 
 
@@ -40,6 +40,7 @@ class WindowCutter:
         self._max_positions = max_positions
         self._address = address
         self._sequence = 0
+        self._steps = config.speech.steps_per_frame
 
     def advance(self, stream: Stream, now: float) -> None:
         """Send what can be sent; then the slot says at how many frames to come back."""
@@ -47,15 +48,15 @@ class WindowCutter:
             slot = speech.slot
             if slot is None:
                 return
-            room = self._max_positions - len(speech.request.prompt)
+            room = (self._max_positions - len(speech.request.prompt)) // self._steps
             self._pause_when_spoken(speech, slot, room)
             cap = max(self._allowance(stream, speech), 1)
-            frames = min(int(self._table.counts[slot]), cap)
+            frames = min(self._frames_in(slot), cap)
             cut = stream.plan.cut(speech.start, stream.chunk, frames, ended=speech.is_spoken or frames == cap)
             stream.is_blocked = cut is not None and not self._may_send(stream, now)
             if cut is None:
                 needed = stream.plan.frames_needed(speech.start, stream.chunk)
-                self._table.wake_at[slot] = min(needed, cap, room)
+                self._table.wake_at[slot] = min(needed, cap, room) * self._steps
                 return
             if stream.is_blocked:
                 return
@@ -81,15 +82,20 @@ class WindowCutter:
         return min((at for at in waits if at > now), default=math.inf)
 
     def _pause_when_spoken(self, speech: Speech, slot: int, room: int) -> None:
-        """At its end, or where the `room` of its slot ends, a segment is followed by its pause."""
-        drawn = int(self._table.counts[slot])
+        """At its end, or where its slot has no room for a frame more, a segment is followed by its pause."""
+        drawn = self._frames_in(slot)
         if not speech.is_spoken and (self._has_ended(slot) or drawn >= room):
             speech.is_spoken = True
-            self._table.fall_silent(slot, min(drawn, room), speech.pause_frames)
+            spoken, pause = (frames * self._steps for frames in (min(drawn, room), speech.pause_frames))
+            self._table.fall_silent(slot, spoken, pause)
+
+    def _frames_in(self, slot: int) -> int:
+        """Whole frames of the segment in a slot."""
+        return int(self._table.counts[slot]) // self._steps
 
     def _allowance(self, stream: Stream, speech: Speech) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""
-        allowed = int(stream.options.max_seconds * self._config.frames_per_s)
+        allowed = int(stream.options.max_seconds * self._config.speech.frames_per_s)
         return allowed - (stream.frames_sent - speech.start)
 
     def _send(self, stream: Stream, speech: Speech, slot: int, cut: Cut, now: float) -> None:
@@ -101,11 +107,9 @@ class WindowCutter:
             stream.reason = self._reason(stream, speech, slot)
         if stream.reason is not StopReason.RUNNING:
             self._close_rest(stream, speech)
-        frames = self._table.frames[slot, cut.first : cut.beyond].copy()
-        self._count_phase(speech, slot, cut.first)
-        header = self._header(stream, speech, cut)
-        speech.channel.send(Window(header, frames, self._stats(stream, speech, slot)))
-        self._account(stream, cut.new / self._config.frames_per_s, now)
+        header = self._header(stream, cut)
+        speech.channel.send(Window(header, self._frames(slot, cut), self._stats(stream, speech, slot)))
+        self._account(stream, cut.new / self._config.speech.frames_per_s, now)
 
     def _reason(self, stream: Stream, speech: Speech, slot: int) -> StopReason:
         """Why the stream ends with this segment, or RUNNING when it does not."""
@@ -123,13 +127,12 @@ class WindowCutter:
             other.channel.close()
             del stream.speeches[other.index]
 
-    def _count_phase(self, speech: Speech, slot: int, first: int) -> None:
-        """Brings the phase to frame `first`."""
-        codes = self._table.frames[slot, speech.first : first + 1, 0]
-        speech.phase = (speech.phase + self._config.phases.passed(codes)) % PERIOD
-        speech.first = first
+    def _frames(self, slot: int, cut: Cut) -> Frames:
+        """Of a window, [W, C]."""
+        tokens = self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
+        return self._config.tokens.frames(tokens)
 
-    def _header(self, stream: Stream, speech: Speech, cut: Cut) -> WindowHeader:
+    def _header(self, stream: Stream, cut: Cut) -> WindowHeader:
         return WindowHeader(
             address=self._address,
             stream=stream.id,
@@ -141,7 +144,7 @@ class WindowCutter:
             lookahead=cut.lookahead,
             last=int(stream.reason is not StopReason.RUNNING),
             reason=int(stream.reason),
-            phase=speech.phase,
+            position=cut.start,
         )
 
     def _stats(self, stream: Stream, speech: Speech, slot: int) -> Stats:

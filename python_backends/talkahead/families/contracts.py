@@ -45,14 +45,6 @@ class Segment:
 class Frontend(Protocol):
     """Text to segments."""
 
-    @property
-    def voices(self) -> tuple[str, ...]:
-        """What a request may name; the first is the default. Empty: only references are spoken like."""
-
-    @property
-    def unit_columns(self) -> int:
-        """U"""
-
     def segments(self, text: str, said: str | None = None) -> Iterator[Segment]:
         """Segments as they are asked for; what is refused is refused by this call, before the first one.
 
@@ -61,6 +53,13 @@ class Frontend(Protocol):
 
         Raises:
             BadRequest: the text, or what is said (field REFERENCE_TEXT), cannot be spoken.
+        """
+
+    def units_of(self, said: str) -> int:
+        """Rows that a reference's transcript adds to each prompt.
+
+        Raises:
+            BadRequest: it cannot be spoken (field REFERENCE_TEXT).
         """
 
 
@@ -75,7 +74,7 @@ class PromptEncoder(Protocol):
         """The prompt, float32 [P, D]; the same bits in any company.
 
         Args:
-            voice: place in the frontend's `voices`; behind the last one: the reference's own.
+            voice: place among the family's voices; behind the last one: the reference's own.
             reference: frames of a recording whose words stand in the units.
         """
 
@@ -88,7 +87,7 @@ class TokenMap(Protocol):
     def eos(self) -> int:
         """The end of speech."""
 
-    def frames(self, tokens: npt.NDArray[np.int64]) -> Frames:
+    def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         """Frames of tokens [S], which begin a frame; what does not fill a frame is left out."""
 
     def tokens(self, frames: Frames) -> npt.NDArray[np.int64]:
@@ -139,6 +138,13 @@ class Codec(Protocol):
 
 class Family(Protocol):
     """Loads the four parts out of the version folders of a model repository."""
+
+    @property
+    def unit_columns(self) -> int:
+        """U"""
+
+    def voices(self, encoder: Path) -> tuple[str, ...]:
+        """What a request may name, the default first, of an encoder's folder. Empty: references only."""
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend: ...
 

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.draft_files import read_offer
 from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.families.contracts import Segment, Units
+from talkahead.families.registry import load_family
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.serving.rendezvous import draining_flag
-from talkahead.serving.speech_shape import SpeechShape
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
 from talkahead.speculation.pairs import select
+from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
-from talkahead.text.frontend import TextFrontend, TextSegment
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63
@@ -71,12 +72,14 @@ class FrontendServer:
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
         self._voices = Voices.of(config)
-        self._shape = SpeechShape.of(config)
+        vocoder = config.artifact_folder("vocoder")
+        self._speech = SpeechFormat.read(vocoder)
+        family = load_family(self._speech.family)
         self._offer = read_offer(config.artifact_folder("talker"))
-        self._text = TextFrontend()
-        self._text.segments(_WARM_UP_TEXT)
-        codec = Manifest.read(config.artifact_folder("vocoder")).version
-        self._references = ReferenceReader(self._shape, self._text, codec)
+        self._no_units = np.zeros((1, family.unit_columns), np.int32)
+        self._text = family.frontend(config.folder, self._speech)
+        deque(self._text.segments(_WARM_UP_TEXT, None), maxlen=0)
+        self._references = ReferenceReader(self._speech, self._text, Manifest.read(vocoder).version)
         self._draining = draining_flag(rendezvous_folder())
         self._telemetry = Telemetry(api, "frontend", ("frontend",))
         self._rounds = FairRounds("frontend-text")
@@ -133,7 +136,8 @@ class FrontendServer:
         began = perf_counter()
         sent = 0
         try:
-            for segment, is_last in _with_last(self._text.iter_segments(utterance.text)):
+            said = utterance.reference.said if utterance.reference else None
+            for segment, is_last in _with_last(self._text.segments(utterance.text, said)):
                 if utterance.pace.is_over:
                     self._close_early(utterance, sent)
                     break
@@ -155,21 +159,18 @@ class FrontendServer:
         finally:
             self._paces.close(utterance.stream)
 
-    def _send(self, utterance: Utterance, segment: TextSegment, index: int, is_last: bool) -> None:
-        pause = self._shape.frames(segment.pause_s)
+    def _send(self, utterance: Utterance, segment: Segment, index: int, is_last: bool) -> None:
+        pause = self._speech.frames(segment.pause_s)
         header = utterance.header(index, is_last, segment.char_start, segment.char_end, pause)
-        utterance.sender.send(self._response(utterance, segment.symbols, header))
+        utterance.sender.send(self._response(utterance, segment.units, header))
 
-    def _response(
-        self, utterance: Utterance, symbols: npt.NDArray[np.int32], header: SegmentHeader
-    ) -> object:
-        """The reference's symbols go before each segment's, its audio with the first alone."""
+    def _response(self, utterance: Utterance, units: Units, header: SegmentHeader) -> object:
+        """A reference's audio goes with the first segment alone."""
         reference, audio = utterance.reference, np.zeros(0, np.float32)
-        if reference is not None:
-            symbols = np.concatenate([reference.symbols, symbols])
-            audio = reference.audio if header.segment == 0 else audio
+        if reference is not None and header.segment == 0:
+            audio = reference.audio
         return self._wire.response(
-            SYMBOLS=symbols,
+            SYMBOLS=units,
             VOICE_ID=np.array([utterance.voice], np.int32),
             REFERENCE=audio,
             SEGMENT=header.to_array(),
@@ -179,18 +180,18 @@ class FrontendServer:
         """The talker is done with the stream: one last segment, not to be spoken, for those who count."""
         end = len(utterance.text)
         header = utterance.header(sent, True, end, end)
-        utterance.sender.send(self._response(utterance, np.zeros((1, 4), np.int32), header))
+        utterance.sender.send(self._response(utterance, self._no_units, header))
 
     def _break_off(self, utterance: Utterance, sent: int, error: Exception) -> None:
         """Segments are on their way, and an error from here would leave them open in Triton for ever.
 
-        The talker ends the stream instead: on a segment whose symbols no encoder has.
+        The talker ends the stream instead: on a segment whose units no encoder has.
         """
         what = f"segment {sent} of stream {utterance.stream}"
         self._wire.note(what, error)
         end = len(utterance.text)
         header = utterance.header(sent, True, end, end)
-        nonsense = np.full((1, 4), -1, np.int32)
+        nonsense = self._no_units - 1
         self._wire.end(what, utterance.sender, lambda: self._response(utterance, nonsense, header))
 
 

@@ -6,20 +6,17 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from talkahead.audio.speech_edges import speech_span, with_corpus_edges
 from talkahead.errors import BadRequest
-from talkahead.serving.speech_shape import SpeechShape
-from talkahead.text.frontend import MAX_SEGMENT_SYMBOLS, TextFrontend
+from talkahead.families.contracts import Frontend, Samples
+from talkahead.speech_format import SpeechFormat
 
 AUDIO, TEXT = "REFERENCE_AUDIO", "REFERENCE_TEXT"
 MIN_SPEECH_S = 1.0
 MAX_RECORDING_S = 30.0
 """With its silent edges; how much speech is taken follows from the talker's positions."""
 MAX_TEXT_CHARACTERS = 500
-MAX_FRAMES_PER_SYMBOL = 5
-"""Of a long segment; in the corpus, 4.5 for those of more than 110 symbols."""
 _FULL_SCALE = 0.999
 _MAX_CLIPPED_SHARE = 0.01
 
@@ -29,13 +26,13 @@ class Reference:
     """A voice by example.
 
     Args:
-        audio: float32 [N], whole frames at the codec's rate.
-        symbols: int32 [T, 4] of its transcript.
+        audio: whole frames at the codec's rate.
+        said: its transcript.
         key: of audio, transcript and codec together, 63 bits and never 0.
     """
 
-    audio: npt.NDArray[np.float32]
-    symbols: npt.NDArray[np.int32]
+    audio: Samples
+    said: str
     key: int
 
 
@@ -47,24 +44,27 @@ class ReferenceReader:
         version: of the codec whose codes the encoder keeps under the key.
     """
 
-    def __init__(self, shape: SpeechShape, text: TextFrontend, version: str) -> None:
-        self._shape = shape
+    def __init__(self, speech: SpeechFormat, text: Frontend, version: str) -> None:
+        self._format = speech
         self._text = text
         self._version = version
 
-    def read(self, audio: npt.NDArray[np.float32] | None, text: str | None) -> Reference:
+    def read(self, audio: Samples | None, text: str | None) -> Reference:
         """Raises BadRequest for what cannot be spoken like."""
+        if not self._format.reference_positions:
+            raise BadRequest(AUDIO, "a recording", "none: this server has voices of its own alone")
         if audio is None:
             raise BadRequest(AUDIO, None, f"a recording of {TEXT}")
         if text is None:
             raise BadRequest(TEXT, None, f"what is said in {AUDIO}")
         speech = self._speech(audio)
-        symbols = self._symbols(text)
-        self._check_room(len(speech) // self._shape.hop, len(symbols))
-        return Reference(speech, symbols, self._key(speech, text))
+        if not text.strip() or len(text) > MAX_TEXT_CHARACTERS:
+            raise BadRequest(TEXT, text, f"1 to {MAX_TEXT_CHARACTERS} characters")
+        self._check_room(len(speech) // self._format.hop, self._text.units_of(text))
+        return Reference(speech, text, self._key(speech, text))
 
-    def _speech(self, audio: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        rate = self._shape.sample_rate_hz
+    def _speech(self, audio: Samples) -> Samples:
+        rate = self._format.sample_rate_hz
         if len(audio) > MAX_RECORDING_S * rate:
             raise BadRequest(
                 AUDIO, f"{len(audio) / rate:.1f} s", f"at most {MAX_RECORDING_S:g} s at {rate:,} Hz"
@@ -76,37 +76,27 @@ class ReferenceReader:
                 AUDIO, f"{seconds:.1f} s of speech", f"at least {MIN_SPEECH_S:g} s of speech at {rate:,} Hz"
             )
         trimmed = with_corpus_edges(audio, span, rate)
-        return trimmed[: len(trimmed) // self._shape.hop * self._shape.hop]
+        return trimmed[: len(trimmed) // self._format.hop * self._format.hop]
 
-    def _symbols(self, text: str) -> npt.NDArray[np.int32]:
-        if not text.strip() or len(text) > MAX_TEXT_CHARACTERS:
-            raise BadRequest(TEXT, text, f"1 to {MAX_TEXT_CHARACTERS} characters")
-        try:
-            return np.concatenate([segment.symbols for segment in self._text.segments(text)])
-        except BadRequest as error:
-            raise BadRequest(TEXT, error.value, error.allowed) from error
-
-    def _check_room(self, frames: int, symbols: int) -> None:
+    def _check_room(self, frames: int, units: int) -> None:
         """A segment of any length must fit behind the reference: it would be cut otherwise."""
-        longest = MAX_SEGMENT_SYMBOLS * (1 + MAX_FRAMES_PER_SYMBOL) + 1
-        room = self._shape.max_positions - longest
-        if frames + symbols > room:
-            rate = self._shape.frames(1.0)
+        steps, room = self._format.steps_per_frame, self._format.reference_positions
+        if frames * steps + units > room:
+            rate = self._format.frames_per_s
             raise BadRequest(
                 AUDIO,
-                f"{frames / rate:.1f} s of speech, and {symbols} symbols in {TEXT}",
-                f"at most {room} frames ({rate} a second) and symbols together, about "
-                f"{room / (1 + 1 / MAX_FRAMES_PER_SYMBOL) / rate:.1f} s of speech",
+                f"{frames / rate:.1f} s of speech, and {units} units in {TEXT}",
+                f"at most {room} positions together: {rate * steps:g} for a second of speech, 1 for a unit",
             )
 
-    def _key(self, speech: npt.NDArray[np.float32], text: str) -> int:
+    def _key(self, speech: Samples, text: str) -> int:
         digest = hashlib.sha256()
         for part in (self._version.encode(), text.encode(), speech.tobytes()):
             digest.update(len(part).to_bytes(8, "little") + part)
         return int.from_bytes(digest.digest()[:8], "little") >> 1 or 1
 
 
-def _check_samples(audio: npt.NDArray[np.float32]) -> None:
+def _check_samples(audio: Samples) -> None:
     if not np.isfinite(audio).all():
         raise BadRequest(AUDIO, float(audio[~np.isfinite(audio)][0]), "finite samples from -1 to 1")
     levels = np.abs(audio)

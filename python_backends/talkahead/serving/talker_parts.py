@@ -8,7 +8,6 @@ from typing import Self, TypeVar
 
 import torch
 
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
@@ -18,9 +17,11 @@ from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.engine.method_book import MethodBook
 from talkahead.errors import ArtifactMismatch, BadRequest
+from talkahead.families.contracts import TokenMap
 from talkahead.serving.artifacts import verified
 from talkahead.speculation.pairs import Offer
 from talkahead.speculation.registry import TargetTokens
+from talkahead.speech_format import SpeechFormat
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -33,26 +34,28 @@ class TalkerParts:
     methods: MethodBook
 
     @classmethod
-    def load(cls, config: ModelConfig, codec: CodecConfig, device: torch.device) -> Self:
+    def load(cls, config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device) -> Self:
         """Raises ArtifactMismatch or BadRequest for weights or parameters that cannot be served."""
         offer = read_offer(config.folder)
-        backbone = _load_backbone(config, codec, device, offer)
+        backbone = _load_backbone(config, speech, tokens, device, offer)
         return cls(backbone, _load_methods(config, backbone, offer))
 
 
-def _load_backbone(config: ModelConfig, codec: CodecConfig, device: torch.device, offer: Offer) -> Backbone:
+def _load_backbone(
+    config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device, offer: Offer
+) -> Backbone:
     checkpoint = Checkpoint(verified(config.folder))
     shape = checkpoint.config
-    if shape.vocab_size != codec.codebook_size + 1:
+    if (shape.vocab_size, shape.eos_token_id) != (tokens.eos + 1, tokens.eos):
         raise ArtifactMismatch(
-            f"the talker knows {shape.vocab_size - 1} codes, the vocoder {codec.codebook_size}; they were "
-            "trained apart: rebuild both with make train"
+            f"{config.folder}: the talker knows {shape.vocab_size} tokens, ends with {shape.eos_token_id}; "
+            f"the format beside the vocoder has {tokens.eos + 1} and {tokens.eos}: rebuild both together"
         )
     return load_decoder(
         shape,
         checkpoint,
         num_slots=config.whole("slots", 16),
-        max_positions=shape.max_position_embeddings,
+        max_positions=speech.max_positions,
         max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
         dtype=_chosen(config, "precision", Precision.FLOAT32).dtype,
         device=device,

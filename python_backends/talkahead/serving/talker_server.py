@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
@@ -17,12 +16,14 @@ from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import TalkaheadError
+from talkahead.families.registry import load_family
 from talkahead.serving.default_pair import default_pair
 from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.speculation.pairs import Offer
+from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.types import SegmentHeader
 
@@ -58,8 +59,9 @@ class TalkerServer:
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
         device = claim_device(config, "talker")
-        codec = CodecConfig.from_file(config.artifact_folder("vocoder") / "codec.json")
-        parts = TalkerParts.load(config, codec, device)
+        speech = SpeechFormat.read(config.artifact_folder("vocoder"))
+        tokens = load_family(speech.family).token_map(speech)
+        parts = TalkerParts.load(config, speech, tokens, device)
         backbone, offer = parts.backbone, parts.methods.offer
         forecast = forecast_of(parts, config)
         pair = default_pair(config, offer, forecast)
@@ -67,11 +69,8 @@ class TalkerServer:
         self._telemetry = TalkerTelemetry(api)
         self._telemetry.drafting(pair.drafter, pair.verifier, forecast.costs.measured if forecast else ())
         limits = EngineConfig(
-            context_frames=codec.context_frames,
-            lookahead_frames=codec.lookahead_frames,
-            phases=codec.phase_counter,
-            silence_code=codec.silence_code,
-            frames_per_s=codec.sample_rate_hz / codec.hop,
+            speech=speech,
+            tokens=tokens,
             max_pending=config.whole("max_pending", EngineConfig.max_pending),
         )
         _warm_up(backbone, limits, self._methods, offer)

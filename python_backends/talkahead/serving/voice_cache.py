@@ -1,4 +1,4 @@
-"""Codes of references, kept for the segments and the streams to come."""
+"""Frames of references, kept for the segments and the streams to come."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
+from talkahead.families.contracts import Frames
 
-Codes = npt.NDArray[np.int32]
 LEFT_AFTER_S = 600.0
 """Without a segment for so long, a stream has ended: of a client that vanished, the rest never gets here."""
 
 
 @dataclass(frozen=True)
 class _Voice:
-    codes: Codes
+    frames: Frames
     streams: dict[int, float] = field(default_factory=dict)
     """Those that go on with it (later segments carry the key alone), and when a segment came last."""
 
 
 class VoiceCache:
-    """Codes int32 [F] by key. Beyond `max_bytes`, those go that have not been used for longest.
+    """Frames by key. Beyond `max_bytes`, those go that have not been used for longest.
 
     A stream pins its voice; pinned voices stay, even where they alone are more than `max_bytes`.
     """
@@ -34,17 +32,17 @@ class VoiceCache:
         self._voices: OrderedDict[int, _Voice] = OrderedDict()
         self.num_bytes = 0
 
-    def find(self, key: int) -> Codes | None:
+    def find(self, key: int) -> Frames | None:
         voice = self._voices.get(key)
         if voice is None:
             return None
         self._voices.move_to_end(key)
-        return voice.codes
+        return voice.frames
 
-    def keep(self, key: int, codes: Codes) -> None:
+    def keep(self, key: int, frames: Frames) -> None:
         """A voice that `find` did not know."""
-        self._voices[key] = _Voice(codes)
-        self.num_bytes += codes.nbytes
+        self._voices[key] = _Voice(frames)
+        self.num_bytes += frames.nbytes
 
     def pin(self, key: int, stream: int) -> None:
         """A segment of the stream came, and more will."""
@@ -63,7 +61,7 @@ class VoiceCache:
         for key, voice in list(self._voices.items()):
             self._unpin_left(voice.streams)
             if not voice.streams:
-                self.num_bytes -= self._voices.pop(key).codes.nbytes
+                self.num_bytes -= self._voices.pop(key).frames.nbytes
             if self.num_bytes <= self._max_bytes:
                 return
 

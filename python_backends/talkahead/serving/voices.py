@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from talkahead.config import ModelConfig
-from talkahead.errors import ArtifactMismatch, BadRequest
+from talkahead.errors import BadRequest
+from talkahead.families.registry import load_family
+from talkahead.speech_format import SpeechFormat
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,9 @@ class Voices:
 
     @classmethod
     def of(cls, config: ModelConfig) -> Self:
-        """The voices of the encoder in the repository of `config`'s model."""
-        path = config.artifact_folder("encoder") / "encoder.json"
-        return cls.from_file(path)
-
-    @classmethod
-    def from_file(cls, path: Path) -> Self:
-        try:
-            return cls(tuple(json.loads(path.read_text())["voices"]))
-        except (OSError, KeyError, ValueError) as error:
-            raise ArtifactMismatch(
-                f"{path} does not list the voices ({error}); rebuild it with make train"
-            ) from error
+        """The voices of the repository of `config`'s model."""
+        speech = SpeechFormat.read(config.artifact_folder("vocoder"))
+        return cls(load_family(speech.family).voices(config.artifact_folder("encoder")))
 
     @property
     def of_a_reference(self) -> int:
@@ -39,8 +30,8 @@ class Voices:
 
     def id_of(self, name: str | None) -> int:
         """Raises BadRequest for a voice that is not there."""
-        if name is None:
+        if name is None and self.names:
             return 0
         if name not in self.names:
-            raise BadRequest("VOICE", name, ", ".join(self.names))
+            raise BadRequest("VOICE", name, ", ".join(self.names) or "none: send REFERENCE_AUDIO instead")
         return self.names.index(name)

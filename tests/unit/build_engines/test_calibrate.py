@@ -8,12 +8,12 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import load_groups
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.manifest import Manifest, sha256
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.text.symbols import NUM_SYMBOLS

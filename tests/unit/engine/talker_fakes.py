@@ -17,10 +17,12 @@ from talkahead.engine.engine_telemetry import NoTelemetry
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import TalkaheadError
+from talkahead.families.single_code import SingleCode
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speech_format import SpeechFormat
 from talkahead.types import SegmentHeader, StopReason, WindowHeader
 from torch import Tensor
 
@@ -31,7 +33,18 @@ FRONTEND = 77
 """Where streams come from."""
 SILENCE = EOS - 1
 """A code that no script has."""
-CONFIG = EngineConfig(context_frames=5, lookahead_frames=2, silence_code=SILENCE, first_chunk_limit_s=0.1)
+SPEECH = SpeechFormat(
+    family="scripted",
+    sample_rate_hz=16_000,
+    hop=320,
+    codebooks=(EOS,),
+    context_frames=5,
+    lookahead_frames=2,
+    silence=(SILENCE,),
+    max_positions=FRAME_LIMIT + 8,
+    segment_positions=FRAME_LIMIT + 8,
+)
+CONFIG = EngineConfig(SPEECH, SingleCode.of(SPEECH), first_chunk_limit_s=0.1)
 
 
 def script(voice: int, frames: int) -> list[int]:

@@ -79,7 +79,7 @@ def test_a_drafted_end_of_speech_ends_the_segment_at_its_frame(
 def test_max_seconds_cuts_within_a_step(
     llama: Llama, utterances: list[Utterance], plain: list[list[list[int]]], frames: int
 ) -> None:
-    stage = stage_of(llama, utterances, plain, max_seconds=(frames + 0.5) / CONFIG.frames_per_s)
+    stage = stage_of(llama, utterances, plain, max_seconds=(frames + 0.5) / CONFIG.speech.frames_per_s)
     for utterance, segments in zip(utterances, plain, strict=True):
         outlets = stage.outlets[utterance.stream]
         windows = [window for outlet in outlets for window in outlet.windows]

@@ -37,8 +37,8 @@ def test_windows_over_a_pause_are_those_of_the_whole(
     whole, start = script(3, frames) + pause * [SILENCE], 0
     for window in outlet.windows:
         header = window.header
-        assert header.new > 0 and header.context == min(start, CONFIG.context_frames)
-        beyond = min(start + header.new + CONFIG.lookahead_frames, len(whole))
+        assert header.new > 0 and header.context == min(start, CONFIG.speech.context_frames)
+        beyond = min(start + header.new + CONFIG.speech.lookahead_frames, len(whole))
         assert window.frames[:, 0].tolist() == whole[start - header.context : beyond]
         start += header.new
     assert start == len(whole)

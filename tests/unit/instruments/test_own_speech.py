@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text import TextFrontend
 from talkahead.text.symbols import NUM_SYMBOLS
 

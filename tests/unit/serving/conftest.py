@@ -13,8 +13,9 @@ from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.config import ModelConfig
+from talkahead.families.phonemic.codec import speech_format
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
 from tiny_drafts import put_drafts
@@ -38,6 +39,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         decoder_blocks=2,
     )
     Codec(codec).save(folder / "vocoder" / "1")
+    speech_format(codec, silence=0, max_positions=1536).save(folder / "vocoder" / "1")
     encoder = TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS, width=32, heads=2, blocks=1)
     TextEncoder(encoder).save(folder / "encoder" / "1")
     llama = DecoderConfig(

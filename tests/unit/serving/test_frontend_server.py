@@ -150,12 +150,12 @@ def test_a_draining_server_refuses(ask: Ask) -> None:
 def test_a_failure_after_the_first_segment_is_left_to_the_talker(
     frontend: FrontendServer, backend: FakeBackend, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(text: str) -> Iterator[object]:
-        yield from list(frontend_segments(text))[:2]
+    def breaks(text: str, said: str | None) -> Iterator[object]:
+        yield from list(frontend_segments(text, said))[:2]
         raise RuntimeError("lexicon gone")
 
-    frontend_segments = frontend._text.iter_segments
-    monkeypatch.setattr(frontend._text, "iter_segments", breaks)
+    frontend_segments = frontend._text.segments
+    monkeypatch.setattr(frontend._text, "segments", breaks)
     request = ask("One. Two. Three.")
     assert request.sender.error is None and request.sender.is_final
     *_, broken = headers(request)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from talkahead.audio.codec import CodecConfig
 from talkahead.errors import BadRequest
+from talkahead.families.phonemic.codec import speech_format
+from talkahead.families.phonemic.frontend import PhonemeFrontend
 from talkahead.serving.reference_reader import Reference, ReferenceReader
-from talkahead.serving.speech_shape import SpeechShape
-from talkahead.text.frontend import TextFrontend
+from talkahead.speech_format import SpeechFormat
 
 RATE_HZ = 16_000
-SHAPE = SpeechShape(sample_rate_hz=RATE_HZ, hop=320, max_positions=1536)
+SPEECH = speech_format(CodecConfig(), silence=0, max_positions=1536)
 SAID = "The juice of lemons makes fine punch."
-TEXT_FRONTEND = TextFrontend()
+FRONTEND = PhonemeFrontend()
 
 
 def recording(seconds: float, seed: int = 0) -> np.ndarray:
@@ -20,8 +24,10 @@ def recording(seconds: float, seed: int = 0) -> np.ndarray:
     return (0.1 * noise).clip(-0.9, 0.9).astype(np.float32)
 
 
-def read(audio: np.ndarray | None, text: str | None = SAID, version: str = "1") -> Reference:
-    return ReferenceReader(SHAPE, TEXT_FRONTEND, version).read(audio, text)
+def read(
+    audio: np.ndarray | None, text: str | None = SAID, version: str = "1", speech: SpeechFormat = SPEECH
+) -> Reference:
+    return ReferenceReader(speech, FRONTEND, version).read(audio, text)
 
 
 def test_a_reference_is_trimmed_to_whole_frames() -> None:
@@ -29,12 +35,16 @@ def test_a_reference_is_trimmed_to_whole_frames() -> None:
     reference = read(np.concatenate([silence, recording(2.0), silence]))
     assert len(reference.audio) == 105 * 320  # 2 s, 10 ms before and 100 ms behind
     np.testing.assert_array_equal(reference.audio, read(recording(2.0)).audio)
-    np.testing.assert_array_equal(reference.symbols, TEXT_FRONTEND.segments(SAID)[0].symbols)
+    assert reference.said == SAID
 
 
-def test_every_sentence_of_the_transcript_is_read() -> None:
-    both = read(recording(3.0), f"{SAID} {SAID}").symbols
-    assert len(both) == 2 * len(read(recording(3.0)).symbols)
+def test_every_sentence_of_the_transcript_is_counted() -> None:
+    assert FRONTEND.units_of(f"{SAID} {SAID}") == 2 * FRONTEND.units_of(SAID)
+
+
+def test_where_all_room_is_a_segment_s_nothing_is_spoken_like() -> None:
+    with pytest.raises(BadRequest, match="none: this server has voices of its own alone"):
+        read(recording(2.0), speech=replace(SPEECH, max_positions=SPEECH.segment_positions))
 
 
 def test_a_voice_is_its_audio_its_words_and_its_codec() -> None:
@@ -75,11 +85,11 @@ BROKEN[77] = np.nan
         ),
         (np.zeros(64_000, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
         (np.zeros(0, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
-        (recording(10.92), SAID, "11.0 s of speech, and 25 symbols in REFERENCE_TEXT"),
+        (recording(10.92), SAID, "11.0 s of speech, and 25 units in REFERENCE_TEXT"),
         (
             recording(10.92),
             SAID,
-            "allowed: at most 575 frames (50 a second) and symbols together, about 9.6 s",
+            "allowed: at most 575 positions together: 50 for a second of speech, 1 for a unit",
         ),
         (recording(31.0), SAID, "'31.0 s' is not accepted; allowed: at most 30 s at 16,000 Hz"),
         (recording(2.0), " ", "REFERENCE_TEXT: ' ' is not accepted; allowed: 1 to 500 characters"),

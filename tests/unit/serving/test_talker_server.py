@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
 from talkahead.serving.talker_server import TalkerServer
+from talkahead.speech_format import SpeechFormat
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, Stats, StopReason, WindowHeader
 
 
@@ -241,10 +243,10 @@ def test_a_talker_and_a_vocoder_that_do_not_fit(
 ) -> None:
     (tmp_path / "vocoder" / "1").mkdir(parents=True)
     (tmp_path / "talker").symlink_to(repository / "talker")
-    codec = json.loads((repository / "vocoder" / "1" / "codec.json").read_text())
-    (tmp_path / "vocoder" / "1" / "codec.json").write_text(json.dumps({**codec, "levels": [3]}))
+    speech = SpeechFormat.read(repository / "vocoder" / "1")
+    replace(speech, codebooks=(18,)).save(tmp_path / "vocoder" / "1")
     config = ModelConfig(tmp_path / "talker" / "1", {}, 1)
-    with pytest.raises(ArtifactMismatch, match=r"24 codes, the vocoder 18.*make train"):
+    with pytest.raises(ArtifactMismatch, match=r"knows 25 tokens, ends with 24; the format .* has 19 and 18"):
         TalkerServer(backend, config)
 
 

@@ -12,7 +12,6 @@ import torch
 from fake_backend import FakeBackend, Request
 from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec
-from talkahead.audio.pitch import PERIOD
 from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch
 from talkahead.serving.vocoder_server import VocoderServer
@@ -43,7 +42,7 @@ def window(
     last: int = 0,
     address: int = 0,
     stream: int = 1,
-    phase: int = 0,
+    position: int = 0,
 ) -> Request:
     header = WindowHeader(
         address=address,
@@ -56,7 +55,7 @@ def window(
         lookahead=len(codes) - context - new,
         last=last,
         reason=StopReason.END_OF_SPEECH if last else StopReason.RUNNING,
-        phase=phase,
+        position=position,
     )
     return Request(
         {
@@ -76,7 +75,6 @@ def answer(request: Request) -> dict[str, np.ndarray]:
 def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Codec) -> None:
     codes = np.random.default_rng(1).integers(0, 24, 40).tolist()
     before, after = codec.config.context_frames, codec.config.lookahead_frames
-    counter = codec.config.phase_counter
     cuts = [0, 2, 7, 25, 40]
     requests = []
     for chunk, (start, stop) in enumerate(pairwise(cuts)):
@@ -88,7 +86,7 @@ def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Code
                 stop - start,
                 chunk=chunk,
                 last=int(stop == 40),
-                phase=counter.passed(np.array(codes[: left + 1])) % PERIOD,
+                position=start,
             )
         )
     vocoder.execute(requests)
@@ -123,8 +121,8 @@ def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
         assert codes.max() < 24
         return decode_windows(codes, *rest)
 
-    decode_windows = vocoder._codec.decode_windows
-    monkeypatch.setattr(vocoder._codec, "decode_windows", decode)
+    decode_windows = vocoder._codec._codec.decode_windows
+    monkeypatch.setattr(vocoder._codec._codec, "decode_windows", decode)
     good = window([1, 2, 3], 0, 2, address=talker.address, stream=1)
     bad = window([1, 999, 3], 0, 2, last=1, address=talker.address, stream=2)
     vocoder.execute([good, bad])
@@ -174,3 +172,14 @@ def test_weights_that_are_not_their_manifest_s(
     (folder / "codec.safetensors").write_bytes(b"version 1: pointer to a large file")
     with pytest.raises(ArtifactMismatch, match=r"codec.safetensors is not the file .*: make tiny"):
         VocoderServer(backend, ModelConfig(folder, {}, 1))
+
+
+def test_a_window_whose_predecessor_was_lost_fails_alone(
+    vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend
+) -> None:
+    lost = window([1, 2, 3, 4], 2, 1, position=2, address=talker.address, stream=1)
+    begun = window([1, 2, 3], 0, 2, address=talker.address, stream=2)
+    vocoder.execute([lost, begun])
+    assert answer(lost)["AUDIO"].shape == (0,) and answer(begun)["AUDIO"].shape == (2 * HOP,)
+    assert {(done.stream, done.ok) for done in (talker.next(), talker.next())} == {(1, False), (2, True)}
+    assert "the window before position 2" in backend.Logger.errors[0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from talkahead.serving.voice_cache import LEFT_AFTER_S, Codes, VoiceCache
+from talkahead.families.contracts import Frames
+from talkahead.serving.voice_cache import LEFT_AFTER_S, VoiceCache
 
 CODES_BYTES = 400
 
 
-def codes(value: int) -> Codes:
-    return np.full(100, value, np.int32)
+def codes(value: int) -> Frames:
+    return np.full((50, 2), value, np.int32)
 
 
 def fill(cache: VoiceCache, *keys: int) -> None:

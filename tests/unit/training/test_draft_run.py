@@ -16,10 +16,10 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.manifest import Manifest
 
 from instruments.recipes import RECIPES

@@ -6,9 +6,9 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 
 from instruments.dataset import Batch
 from instruments.draft_shape import DraftShape, first_layers

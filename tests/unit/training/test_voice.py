@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
-from talkahead.backbone.text_encoder import TextEncoderConfig
+from talkahead.families.phonemic.text_encoder import TextEncoderConfig
 from torch.nn import functional
 
 from instruments.dataset import Batch

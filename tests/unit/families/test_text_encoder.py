@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from talkahead.backbone.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 
 CONFIG = TextEncoderConfig(voices=("a", "b"), num_symbols=20, width=32, blocks=2)
 

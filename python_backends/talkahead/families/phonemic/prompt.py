@@ -1,0 +1,54 @@
+"""Symbols to the talker's prompt, and behind them the codes of a recording in the talker's own embedding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
+from talkahead.config import folder_beside
+from talkahead.errors import ArtifactMismatch
+from talkahead.families.contracts import Frames, Units
+from talkahead.families.phonemic.text_encoder import TextEncoder
+from talkahead.text.symbols import NUM_SYMBOLS
+
+
+class PhonemePromptEncoder:
+    """A `PromptEncoder`.
+
+    Args:
+        embeddings: the talker's, [V, D].
+    """
+
+    def __init__(self, encoder: TextEncoder, embeddings: Tensor) -> None:
+        self._encoder = encoder
+        self._embeddings = embeddings
+        self.width = encoder.config.width
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device) -> Self:
+        """Raises ArtifactMismatch where frontend, encoder and talker were not made for each other."""
+        encoder = TextEncoder.load(folder)
+        if encoder.config.num_symbols != NUM_SYMBOLS:
+            raise ArtifactMismatch(
+                f"{folder}: the encoder knows {encoder.config.num_symbols} symbols, the frontend "
+                f"{NUM_SYMBOLS}; rebuild it with: make train"
+            )
+        talker = Checkpoint(folder_beside(folder, "talker"))
+        width = talker.config.hidden_size
+        if width != encoder.config.width:
+            raise ArtifactMismatch(
+                f"the talker's tokens have width {width}, the encoder's prompts "
+                f"{encoder.config.width}; they were trained apart: rebuild both with make train"
+            )
+        return cls(encoder.to(device), talker[EMBEDDINGS].to(device, torch.float32, copy=True))
+
+    def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
+        words = self._encoder.prompt(torch.from_numpy(units).to(self._embeddings.device), voice).float()
+        if reference is None:
+            return words
+        codes = torch.from_numpy(reference[:, 0]).to(self._embeddings.device)
+        return torch.cat([words, self._embeddings[codes]])

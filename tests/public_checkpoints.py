@@ -31,7 +31,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 CODES = 32
 _TEXT = (
-    "Convert the text to speech: user assistant system Cutting Knowledge Date Today December 2023 26 Jul 2024",
+    "Convert the text to speech: user assistant system Cutting Knowledge Date Today December 2023 26 Jul",
     "The juice of lemons makes fine punch. It's easy to tell the depth of a well, she said, isn't it?",
     "Hello there, my name is tara leah jess leo dan mia zac zoe!",
     "həlˈoʊ wˈɜːld ðə dʒˈuːs ʌv lˈɛmənz mˌeɪks fˈaɪn pˈʌntʃ",

@@ -28,7 +28,7 @@ class CodeTokens:
     def eos(self) -> int:
         return self._eos
 
-    def frames(self, tokens: npt.NDArray[np.int64]) -> Frames:
+    def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         count = len(self._firsts)
         whole = tokens[: len(tokens) // count * count].reshape(-1, count)
         return (whole - self._firsts).astype(np.int32)

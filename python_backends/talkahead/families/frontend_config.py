@@ -17,12 +17,10 @@ class FrontendConfig:
     """Fields that a family has no use for stay empty.
 
     Args:
-        voices: names, the first of which is the default.
         before, after: what stands around the words in a prompt, with the checkpoint's own tokens written out.
         phonemes: who makes them, of those that the family knows.
     """
 
-    voices: tuple[str, ...]
     before: str = ""
     after: str = ""
     phonemes: str = ""
@@ -35,9 +33,8 @@ class FrontendConfig:
         """Raises ArtifactMismatch for what cannot be read."""
         path = folder / NAME
         try:
-            raw = json.loads(path.read_text())
-            return cls(**{**raw, "voices": tuple(raw["voices"])})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError) as error:
             raise ArtifactMismatch(
                 f"{path} cannot be read ({error!r}); write it with: python -m build_engines import-checkpoint"
             ) from error

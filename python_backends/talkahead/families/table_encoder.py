@@ -6,10 +6,10 @@ Shapes: T units, P prompt rows, V rows of the table, D width, F frames of C code
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from safetensors import safe_open
@@ -26,13 +26,14 @@ TABLE = "embed_tokens.weight"
 
 @dataclass(frozen=True)
 class NamedVoice:
-    """What stands in a prompt to be spoken like it.
+    """What a request may name, and what stands in a prompt to be spoken like it.
 
     Args:
         words: ids that call it, or those of what it says.
         frames: [F, C], its speech; none where its words are enough.
     """
 
+    name: str
     words: tuple[int, ...] = ()
     frames: tuple[tuple[int, ...], ...] = ()
 
@@ -44,7 +45,7 @@ class EncoderConfig:
     Args:
         first_speech: the row of the talker's token 0; those of its other codes follow in their order.
         codebooks: sizes [C].
-        voices: in the order of the frontend's names.
+        voices: the first is the default.
     """
 
     first_speech: int
@@ -60,16 +61,16 @@ class EncoderConfig:
         path = folder / CONFIG
         try:
             raw = json.loads(path.read_text())
-            voices = (NamedVoice(tuple(one["words"]), _frames(one["frames"])) for one in raw["voices"])
-            return cls(raw["first_speech"], tuple(raw["codebooks"]), tuple(voices))
+            voices = tuple(map(_voice, raw["voices"]))
+            return cls(raw["first_speech"], tuple(raw["codebooks"]), voices)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ArtifactMismatch(
                 f"{path} cannot be read ({error!r}); write it with: python -m build_engines import-checkpoint"
             ) from error
 
 
-def _frames(listed: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(frame) for frame in listed)
+def _voice(raw: Mapping[str, Any]) -> NamedVoice:
+    return NamedVoice(raw["name"], tuple(raw["words"]), tuple(tuple(frame) for frame in raw["frames"]))
 
 
 class TableEncoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, pairwise
 
 import numpy as np
@@ -25,31 +25,23 @@ _BYTES_OF_A_DIGIT = 6
 """As it is spoken: "seven" and a space."""
 _SHORTEST_BYTES = 40
 """A segment has room for so many at least, or a text would be cut within its words."""
-_SHARE_OF_WORDS = 3
-"""One of so many parts of a reference's positions may be its words: speech has more tokens than words."""
 _SENTENCE_END = re.compile("[.!?…。！？][\"'”’»)\\]}」』）]*$")
 _CLAUSE_END = re.compile(r"[,;:—–](?=\s)|[，；：、]")
 _SPACE = re.compile(r"\s+")
 
 
 class TokenFrontend:
-    """The `Frontend` of talkers that read a tokenizer's ids. U = 1.
+    """A `Frontend`; units are ids and marks of `text_prompt`.
 
     A segment's prompt and its speech, read slowly, fit the format's `segment_positions`; a longer sentence is
     cut at a clause, at a space, or where there is none anywhere.
     """
 
-    unit_columns = 1
-
-    def __init__(
-        self, prompt: TextPrompt, spelling: Spelling, speech: SpeechFormat, voices: Sequence[str]
-    ) -> None:
-        self.voices = tuple(voices)
+    def __init__(self, prompt: TextPrompt, spelling: Spelling, speech: SpeechFormat) -> None:
         self._prompt, self._spelling = prompt, spelling
         self._normalizer = Normalizer(Lexicon())
         self._steps_per_byte = speech.frames_per_s * speech.steps_per_frame / SLOWEST_BYTES_PER_S
         self._positions = speech.segment_positions
-        self._most_said = (speech.max_positions - speech.segment_positions) // _SHARE_OF_WORDS
         needed = len(prompt.ids("", None)) + math.ceil(_SHORTEST_BYTES * (1 + self._steps_per_byte))
         if needed > self._positions:
             raise ArtifactMismatch(
@@ -59,12 +51,10 @@ class TokenFrontend:
 
     def segments(self, text: str, said: str | None = None) -> Iterator[Segment]:
         self._admit(text, "TEXT")
-        if said is not None:
-            return self._segments(text, self._words(said))
-        if not self.voices:
-            allowed = "a recording: this talker has no voice of its own, it speaks like REFERENCE_AUDIO"
-            raise BadRequest("REFERENCE_AUDIO", None, allowed)
-        return self._segments(text, None)
+        return self._segments(text, None if said is None else self._words(said))
+
+    def units_of(self, said: str) -> int:
+        return len(self._prompt.ids("", self._words(said))) - len(self._prompt.ids("", None))
 
     def _admit(self, text: str, field: str) -> None:
         try:
@@ -74,13 +64,8 @@ class TokenFrontend:
 
     def _words(self, said: str) -> str:
         """What is said in a reference, spelled."""
-        field = "REFERENCE_TEXT"
-        self._admit(said, field)
-        spelled = self._spelling.spell(said.strip())
-        count = len(self._prompt.ids("", spelled)) - len(self._prompt.ids("", None))
-        if count > self._most_said:
-            raise BadRequest(field, said, f"at most {self._most_said} tokens; these are {count}")
-        return spelled
+        self._admit(said, "REFERENCE_TEXT")
+        return self._spelling.spell(said.strip())
 
     def _segments(self, text: str, said: str | None) -> Iterator[Segment]:
         for piece, following in pairwise(chain(self._pieces(text), (None,))):

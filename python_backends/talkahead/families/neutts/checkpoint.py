@@ -21,7 +21,7 @@ _SAMPLING = {"do_sample": True, "temperature": 1.0, "top_k": 50}
 
 
 def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
-    frontend = FrontendConfig((), phonemes=_phonemes(download))
+    frontend = FrontendConfig(phonemes=_phonemes(download))
     checkpoint = Checkpoint(download.folder)
     speech = LAYOUT.find(tokens, checkpoint.config, download.folder)
     max_positions, segment_positions = positions(download, checkpoint.config, _POSITIONS)
@@ -40,8 +40,8 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
         tensors=compact_tensors(checkpoint, speech),
         generation=_SAMPLING,
         table=checkpoint[EMBEDDINGS],
-        encoder=EncoderConfig(speech.first, speech.codebooks, tuple(voices.values())),
-        frontend=FrontendConfig(tuple(voices), phonemes=frontend.phonemes),
+        encoder=EncoderConfig(speech.first, speech.codebooks, voices),
+        frontend=frontend,
         max_positions=max_positions,
         segment_positions=segment_positions,
     )

@@ -12,8 +12,8 @@ from talkahead.families.table_encoder import NamedVoice
 
 def read_voices(
     folder: Path, ids: Callable[[str], list[int]], *, codebook: int, room: int
-) -> dict[str, NamedVoice]:
-    """By name, in order.
+) -> tuple[NamedVoice, ...]:
+    """In the order of their names.
 
     Args:
         ids: of what a recording says.
@@ -23,7 +23,7 @@ def read_voices(
     Raises:
         ArtifactMismatch: one cannot be read, or is too long.
     """
-    return {path.stem: _voice(path, ids, codebook, room) for path in sorted(folder.glob("voices/*.json"))}
+    return tuple(_voice(path, ids, codebook, room) for path in sorted(folder.glob("voices/*.json")))
 
 
 def _voice(path: Path, ids: Callable[[str], list[int]], codebook: int, room: int) -> NamedVoice:
@@ -40,4 +40,4 @@ def _voice(path: Path, ids: Callable[[str], list[int]], codebook: int, room: int
         raise ArtifactMismatch(
             f"{path}: {len(words)} tokens of text and {len(codes)} codes; allowed: {room} together"
         )
-    return NamedVoice(words, tuple((code,) for code in codes))
+    return NamedVoice(path.stem, words, tuple((code,) for code in codes))

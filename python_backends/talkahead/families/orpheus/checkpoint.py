@@ -31,7 +31,7 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
     checkpoint = Checkpoint(download.folder)
     speech = LAYOUT.find(tokens, checkpoint.config, download.folder)
     max_positions, segment_positions = positions(download, checkpoint.config, _POSITIONS)
-    voices = tuple(NamedVoice(tuple(tokens.ids(called(name)))) for name in VOICES)
+    voices = tuple(NamedVoice(name, tuple(tokens.ids(called(name)))) for name in VOICES)
     return ImportedCheckpoint(
         family="orpheus",
         download=download,
@@ -42,7 +42,7 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
         generation=_SAMPLING,
         table=checkpoint[EMBEDDINGS],
         encoder=EncoderConfig(speech.first, speech.codebooks, voices),
-        frontend=FrontendConfig(VOICES),
+        frontend=FrontendConfig(),
         max_positions=max_positions,
         segment_positions=segment_positions,
     )

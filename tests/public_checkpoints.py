@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import snac_folder
 import torch
+from fsq_folder import write_folder
 from safetensors.torch import save_file
+from snac_folder import published_folder
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 from torch.nn import Linear
@@ -22,10 +25,12 @@ from transformers import (
     GenerationConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    NeuCodecModel,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Xcodec2Model,
 )
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
@@ -243,3 +248,12 @@ def medusa_heads(public: Public, heads: int = 3) -> dict[str, Tensor]:
         state[f"{head}.0.linear.bias"] = torch.randn(width)
         state[f"{head}.1.weight"] = torch.randn(vocabulary, width)
     return state
+
+
+def write_codec(family: str, folder: Path) -> None:
+    """A small codec of the family, of `CODES` codes, as it is downloaded."""
+    if family == "orpheus":
+        published_folder(folder, {**snac_folder.SMALL, "codebook_size": CODES})
+    else:
+        model_class = Xcodec2Model if family == "llasa" else NeuCodecModel
+        write_folder(folder, model_class, quantization_levels=[4, 4, 2])

@@ -28,12 +28,14 @@ class Download:
         positions: of the longest segment with its prompt and reference; None: as many as the family's own
             code uses, where the checkpoint has them.
         phonemes: who makes them, where the family has a choice; None: its default.
+        silence: codes of a silent frame, where the codec's folder holds no encoder to find them by.
     """
 
     folder: Path
     codec: Path
     positions: int | None = None
     phonemes: str | None = None
+    silence: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,9 @@ class _Writer:
         codec = import_module(f"talkahead.families.{imported.family}.codec")
         codec.convert_weights(imported.download.codec, folder)
         loaded = codec.load_codec(folder, torch.device("cpu"))
-        speech: SpeechFormat = loaded.speech_format(imported.max_positions, imported.segment_positions)
+        speech: SpeechFormat = loaded.speech_format(
+            imported.max_positions, imported.segment_positions, imported.download.silence
+        )
         if speech.codebooks != imported.encoder.codebooks:
             raise ArtifactMismatch(
                 f"{imported.download.codec / _CONFIG}: its codebooks are {list(speech.codebooks)}; "

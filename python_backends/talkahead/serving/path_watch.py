@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 _REST_S = 1.0
 """Between a syllable that was spoken and the next, however much the log complains."""
-_FULL = "RESOURCE_EXHAUSTED: "
-"""What a server says that is well and has no room."""
+_REFUSALS = ("RESOURCE_EXHAUSTED: ", "INVALID_ARGUMENT: ")
+"""What a server says that is well: it has no room, or speaks like recordings alone."""
 
 
 class PathWatch:

@@ -55,7 +55,11 @@ def test_many_complaints_are_one_reason_at_a_time() -> None:
 
 def test_only_the_second_failure_in_a_row_decides() -> None:
     watched = Watched()
-    for failures in (["held up", ""], ["held up", "RESOURCE_EXHAUSTED: 64 streams wait"]):
+    for failures in (
+        ["held up", ""],
+        ["held up", "RESOURCE_EXHAUSTED: 64 streams wait"],
+        ["held up", "INVALID_ARGUMENT: VOICE"],
+    ):
         assert not any(watched.watch.is_sick(failure) for failure in failures)
     assert not watched.watch.is_sick("held up")
     before = watched.asked

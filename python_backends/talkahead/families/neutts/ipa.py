@@ -47,8 +47,9 @@ class Ipa:
 
 def _spelled(word: SpokenWord) -> str:
     phonemes = [SYMBOLS[symbol] for symbol in word.symbols]
+    leans = word.text in FUNCTION_WORDS and sum(phoneme in _SYLLABLES for phoneme in phonemes) == 1
     letters = [
-        _FLAP if _is_flapped(phonemes, place) else _letter(phoneme, word.text in FUNCTION_WORDS)
+        _FLAP if _is_flapped(phonemes, place) else _letter(phoneme, leans)
         for place, phoneme in enumerate(phonemes)
     ]
     if phonemes[0] == "AH0" and word.text.startswith("a"):
@@ -56,13 +57,14 @@ def _spelled(word: SpokenWord) -> str:
     return "".join(letters)
 
 
-def _letter(phoneme: str, is_function_word: bool) -> str:
+def _letter(phoneme: str, leans: bool) -> str:
+    """`leans`: on a neighbour, and has no stress of its own."""
     if phoneme in _CONSONANTS:
         return _CONSONANTS[phoneme]
     vowel, stress = phoneme[:-1], phoneme[-1]
     if stress == "0":
         return _UNSTRESSED.get(vowel, _VOWELS[vowel])
-    return ("" if is_function_word else _MARKS[stress]) + _VOWELS[vowel]
+    return ("" if leans else _MARKS[stress]) + _VOWELS[vowel]
 
 
 def _is_flapped(phonemes: list[str], place: int) -> bool:

@@ -54,7 +54,8 @@ class PathWatch:
     def is_sick(self, failure: str) -> bool:
         """Told what has become of the syllable. One that was not spoken is asked for again, which decides."""
         self._is_asking = False
-        was_failing, self._has_failed = self._has_failed, bool(failure) and _FULL not in failure
+        is_failure = bool(failure) and not any(refusal in failure for refusal in _REFUSALS)
+        was_failing, self._has_failed = self._has_failed, is_failure
         if not self._has_failed:
             self._spoken_at = self._clock()
         return self._has_failed and was_failing

@@ -104,6 +104,7 @@ def test_llasa_reads_what_is_said_before_the_text(llasa: Public, llasa_frontend:
     assert 0 < added <= llasa_frontend.units_of("My name is tara.") <= added + 2
 
 
+@pytest.mark.slow
 def test_llasa_at_its_true_size(tmp_path: Path) -> None:
     made = llasa_tokenizer(65_536, LLAMA_BASE)
     made.save_pretrained(tmp_path)

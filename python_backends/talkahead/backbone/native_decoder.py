@@ -7,7 +7,7 @@ weights, keys, values and what enters a product are rounded to it; sums, norms a
 float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
 for each output and for each row.
 
-Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
+Shapes: S running rows, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
 """
 
@@ -17,7 +17,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Self
 
@@ -34,6 +34,7 @@ from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
@@ -43,6 +44,8 @@ _TILES = 3
 """What it is where products can be computed in tiles."""
 _TILE = 32
 """bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
+_KEPT = 32
+"""Bursts of rows and tree shapes, which stay good as lengths are only ever written in place."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -87,7 +90,7 @@ class _Bursts(Structure):
     _fields_ = (
         ("count", c_int64),
         ("slots", c_void_p),
-        ("pasts", c_void_p),
+        ("lengths", c_void_p),
         ("sizes", c_void_p),
         ("parents", c_void_p),
         ("trees", c_void_p),
@@ -97,20 +100,21 @@ class _Bursts(Structure):
     def of(
         cls,
         slots: Tensor,
-        pasts: Tensor,
+        lengths: Tensor,
         sizes: Tensor,
         parents: Tensor | None = None,
         trees: Tensor | None = None,
     ) -> Self:
-        """From int64 [B] each; parents, int32 [N], unless every burst is a chain.
+        """From slots and sizes, int64 [B], and parents, int32 [N], unless every burst is a chain.
 
         Args:
+            lengths: int64 [slots], what each slot holds when C reads it.
             trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
         """
-        pointers = (slots.data_ptr(), pasts.data_ptr(), sizes.data_ptr())
+        pointers = (slots.data_ptr(), lengths.data_ptr(), sizes.data_ptr())
         shapes = (None if one is None else one.data_ptr() for one in (parents, trees))
         bursts = cls(len(slots), *pointers, *shapes)
-        bursts._held = (slots, pasts, sizes, parents, trees)  # as long as C points at them
+        bursts._held = (slots, lengths, sizes, parents, trees)  # as long as C points at them
         return bursts
 
 
@@ -166,10 +170,9 @@ class NativeDecoder(CachedDecoder):
         )
         self._in_tiles = has_tiles()
         self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
-        self._slots = torch.arange(num_slots)
         self._embeddings = _table(state[EMBEDDINGS])
         self._model = self._load(state)
-        self._trees: dict[tuple[int, int, TreeShape], _Bursts] = {}
+        self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
 
     @staticmethod
@@ -267,50 +270,48 @@ class NativeDecoder(CachedDecoder):
         where, counts = torch.tensor(slots), torch.tensor(lengths)
         packed = torch.cat([prompt[:length] for prompt, length in zip(prompts, lengths, strict=True)])
         x = packed.to(torch.float32).contiguous()
-        bursts = _Bursts.of(where, torch.zeros_like(counts), counts)
+        bursts = _Bursts.of(where, torch.zeros_like(self.cache.lengths), counts)
         logits, hidden = self._decode(x, bursts, wanted=len(slots), only_last=True)
         self.cache.lengths[where] = counts
         return Scored(logits[:, None], hidden[:, None])
 
-    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+    def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
         count, width = embedded.shape[:2]
-        lengths = self.cache.lengths_of(rows)
+        lengths = self.cache.lengths
         x = embedded.to(torch.float32)
         if int(counts.min()) == width:
-            bursts = _Bursts.of(self._slots[rows], lengths, counts)
+            bursts = _Bursts.of(rows.slots, lengths, counts)
             flat = x.flatten(0, 1).contiguous()
             logits, hidden = self._decode(flat, bursts, wanted=count * width, only_last=False)
             scored = Scored(logits.view(count, width, -1)[:, -1:], hidden.view(count, width, -1))
         else:
             is_fed = torch.arange(width) < counts[:, None]
             active = counts > 0
-            bursts = _Bursts.of(self._slots[rows][active], lengths[active], counts[active])
+            bursts = _Bursts.of(rows.slots[active], lengths, counts[active])
             flat = x[is_fed]
             logits, packed = self._decode(flat, bursts, wanted=len(flat), only_last=False)
             hidden = torch.zeros(count, width, self.hidden_size)
             hidden[is_fed] = packed
             scored = Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
-        lengths += counts
+        lengths.index_add_(0, rows.slots, counts)
         return scored
 
     @torch.inference_mode()
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        bursts = self._bursts_of(rows.start, tree.num_rows, tree.shape)
-        return self._score(tree.tokens[:, :, 0], bursts, (tree.num_rows, tree.num_nodes))
+        bursts = self._trees(rows, tree.shape)
+        return self._score(tree.ids, bursts, (tree.num_rows, tree.num_nodes))
 
     @torch.inference_mode()
-    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
-        """`score` of trees of several shapes, in one forward: the first ones are of the first slots."""
-        tokens = torch.cat([tree.tokens[:, :, 0].flatten() for tree in trees])
+    def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first rows."""
+        tokens = torch.cat([tree.ids.flatten() for tree in trees])
         layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
-        bursts = _Bursts.of(
-            self._slots[rows], self.cache.lengths_of(rows), layout.sizes, layout.parents, layout.trees
-        )
+        bursts = _Bursts.of(rows.slots, self.cache.lengths, layout.sizes, layout.parents, layout.trees)
         scored = self._score(tokens, bursts, (len(tokens),))
         shapes = [(tree.num_rows, tree.num_nodes) for tree in trees]
         counts = [count * nodes for count, nodes in shapes]
@@ -318,17 +319,6 @@ class NativeDecoder(CachedDecoder):
             shapes, torch.split(scored.logits, counts), torch.split(scored.hidden, counts), strict=True
         )
         return [Scored(one.view(*shape, -1), other.view(*shape, -1)) for shape, one, other in parts]
-
-    def _bursts_of(self, first: int, count: int, shape: TreeShape) -> _Bursts:
-        """Trees behind what `count` slots hold. Kept, as their lengths are only ever written in place."""
-        key = (first, count, shape)
-        bursts = self._trees.get(key)
-        if bursts is None:
-            rows, sizes = slice(first, first + count), torch.full((count,), len(shape))
-            parents = None if shape.is_chain else _parents(shape)
-            bursts = _Bursts.of(self._slots[rows], self.cache.lengths_of(rows), sizes, parents)
-            self._trees[key] = bursts
-        return bursts
 
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
         self._library.talkahead_compact(
@@ -447,6 +437,12 @@ def _layout(runs: tuple[tuple[int, TreeShape], ...]) -> _Layout:
         trees += [-1 if shape.is_chain else len(parents)] * count
         parents += [] if shape.is_chain else shape.parents
     return _Layout(torch.tensor(sizes), torch.tensor(parents, dtype=torch.int32), torch.tensor(trees))
+
+
+def _tree_bursts(lengths: Tensor, rows: Rows, shape: TreeShape) -> _Bursts:
+    """Trees of one shape behind what the rows' slots hold."""
+    sizes = torch.full((len(rows.slots),), len(shape))
+    return _Bursts.of(rows.slots, lengths, sizes, None if shape.is_chain else _parents(shape))
 
 
 @lru_cache(maxsize=256)

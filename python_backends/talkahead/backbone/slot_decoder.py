@@ -1,6 +1,6 @@
 """The Llama decoder that serves: streams own slots of one KV cache, one forward scores all running slots.
 
-Shapes: S running slots, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
+Shapes: S running rows, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
 d head size, P prompt rows, B prompts, T rows of all prompts together, V vocabulary.
 """
 
@@ -23,6 +23,7 @@ from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _EXTENT_STEP = 32
@@ -303,22 +304,22 @@ class SlotDecoder(CachedDecoder):
     # Step
 
     @torch.inference_mode()
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
         pattern = _Pattern(tree.shape.depth_row, tree.shape.ancestors)
-        return self._score(self._embedded(tree.tokens[:, :, 0]), pattern, rows)
+        return self._score(self._embedded(tree.ids), pattern, rows)
 
     @torch.inference_mode()
-    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
-        """`score` of trees of several shapes, in one forward: the first ones are of the first slots.
+    def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first rows.
 
         All are padded to the largest: what stands behind a tree's nodes is seen by none of them.
         """
         nodes = max(tree.num_nodes for tree in trees)
-        tokens = [functional.pad(tree.tokens[:, :, 0], (0, nodes - tree.num_nodes)) for tree in trees]
+        tokens = [functional.pad(tree.ids, (0, nodes - tree.num_nodes)) for tree in trees]
         pattern = _mixed_pattern(tuple((tree.num_rows, tree.shape) for tree in trees))
         scored = self._score(self._embedded(torch.cat(tokens)), pattern, rows)
         counts = [tree.num_rows for tree in trees]
@@ -329,7 +330,7 @@ class SlotDecoder(CachedDecoder):
             )
         ]
 
-    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+    def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
 
         Returns:
@@ -338,14 +339,13 @@ class SlotDecoder(CachedDecoder):
         """
         chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
         scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
-        self.cache.lengths[rows] += counts
+        self.cache.lengths.index_add_(0, rows.slots, counts)
         lines = torch.arange(len(counts), device=self.device)
         return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
 
-    def _score(self, embedded: Tensor, pattern: _Pattern, rows: slice) -> Scored:
+    def _score(self, embedded: Tensor, pattern: _Pattern, rows: Rows) -> Scored:
         count, nodes = embedded.shape[:2]
-        lengths = self.cache.lengths[rows]
-        slots = torch.arange(rows.start, rows.stop, device=self.device)
+        lengths, slots = rows.take(self.cache.lengths), rows.slots
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
@@ -354,7 +354,7 @@ class SlotDecoder(CachedDecoder):
         x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
-        span = self._extent(rows, nodes)
+        span = self._extent(lengths, nodes)
         bias = self._bias(lengths, pattern, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
@@ -369,10 +369,10 @@ class SlotDecoder(CachedDecoder):
         """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""
         return (lengths[:, None] + offsets.to(self.device)).flatten()
 
-    def _extent(self, rows: slice, nodes: int) -> int:
+    def _extent(self, lengths: Tensor, nodes: int) -> int:
         """Positions that attention looks at: exact for one row, else the longest rounded up."""
-        longest = int(self.cache.lengths[rows].max()) + nodes
-        if rows.stop - rows.start == 1:
+        longest = int(lengths.max()) + nodes
+        if len(lengths) == 1:
             return longest
         return min(-(-longest // _EXTENT_STEP) * _EXTENT_STEP, self.cache.num_positions)
 

@@ -13,6 +13,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.speculation.contracts import Accepted
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
 
@@ -71,7 +72,7 @@ class Reference:
 
 def speak(decoder: Decoder, prompt: Tensor, first: Tensor | None = None) -> Iterator[Tensor]:
     """Logits [V] behind the prompt and each of the best tokens, or of one that is given and then the best."""
-    rows, ones = slice(1, 2), torch.ones(1, dtype=torch.int64)
+    rows, ones = Rows.of([1]), torch.ones(1, dtype=torch.int64)
     logits = decoder.prefill([1], prompt[None], [len(prompt)]).logits[0, 0]
     while True:
         yield logits
@@ -98,7 +99,7 @@ def tree_of(decoder: Decoder, prompt: Tensor) -> Tensor:
     logits = speak(decoder, prompt, torch.tensor(9))
     next(logits), next(logits)
     tokens = torch.arange(6)[None, :, None] + 3
-    return decoder.score(TokenTree(tokens, TreeShape((-1, 0, 0, 1, 1, 2))), slice(1, 2)).logits[0]
+    return decoder.score(TokenTree(tokens, TreeShape((-1, 0, 0, 1, 1, 2))), Rows.of([1])).logits[0]
 
 
 def test_nodes_of_a_tree_are_transformers_too(kind: str, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def codec(folder: Path) -> SnacCodec:
     """In float64, its folded weights included."""
     import snac
 
-    return SnacCodec(snac.SNAC.from_pretrained(str(folder)).double())
+    return SnacCodec(snac.SNAC.from_pretrained(str(folder)).double(), CPU)
 
 
 def draw(count: int, seed: int = 0) -> Frames:
@@ -137,15 +137,29 @@ def test_code_zero_is_a_code(codec: SnacCodec) -> None:
 
 
 def test_streams_do_not_hear_each_other(codec: SnacCodec) -> None:
-    utterances = [draw(11, 1), draw(11, 2), draw(7, 3)]
-    cuttings = [[2, 4, 5], [2, 4, 5], [2, 2, 3]]
     reach = codec.reach_frames
-    together = spoken(
-        codec, [list(cut(*each, reach, reach)) for each in zip(utterances, cuttings, strict=True)]
-    )
-    for audio, frames in zip(together, utterances, strict=True):
-        assert audio.dtype == np.float32
-        np.testing.assert_allclose(audio, streamed(codec, frames, [len(frames)]), rtol=0, atol=1e-6)
+    utterances = [
+        list(cut(draw(sum(sizes), seed), sizes, reach, reach))
+        for seed, sizes in enumerate([[2, 4, 5], [2, 4, 5], [2, 2, 3]])
+    ]
+    for utterance, audio in zip(utterances, spoken(codec, utterances), strict=True):
+        assert audio.dtype == np.float32 and audio.shape == (sum(part.new for part in utterance) * HOP,)
+        np.testing.assert_array_equal(audio, spoken(codec, [utterance])[0])
+
+
+def test_a_batch_is_what_its_windows_are_alone(codec: SnacCodec) -> None:
+    """As a GPU decodes them, each at its own place in its utterance."""
+    windows, firsts = [draw(5, seed) for seed in range(3)], [0, 7, 2]
+    together = codec.samples(torch.from_numpy(np.stack(windows).astype(np.int64)), firsts).numpy()
+    for audio, window, first in zip(together, windows, firsts, strict=True):
+        np.testing.assert_allclose(audio, everything(codec, window, first), rtol=0, atol=1e-9)
+
+
+def test_all_of_the_model_is_on_the_device(folder: Path) -> None:
+    import snac
+
+    model = SnacCodec(snac.SNAC.from_pretrained(str(folder)), torch.device("meta")).model
+    assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
 
 
 def test_encoded_is_as_the_library_encodes(codec: SnacCodec) -> None:

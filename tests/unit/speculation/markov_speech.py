@@ -12,6 +12,7 @@ import torch
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.draws import stream_keys, trial_streams
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw, probabilities
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
@@ -46,17 +47,11 @@ class MarkovBackbone:
         logits = self.table[torch.zeros((len(slots), 1), dtype=torch.int64)]
         return Scored(logits, torch.zeros((len(slots), 1, 1), dtype=self.dtype))
 
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        logits = self.table[tree.tokens[..., 0]]
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        logits = self.table[tree.ids]
         return Scored(logits, torch.zeros((*logits.shape[:2], 1), dtype=self.dtype))
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
-        return None
-
-    def move(self, source: int, target: int) -> None:
-        return None
-
-    def swap(self, first: int, second: int) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
     def release(self, slot: int) -> None:
@@ -129,7 +124,7 @@ def keys_of(rows: int, seed: int = 0) -> Tensor:
 
 def context_of(roots: Tensor, positions: Tensor, keys: Tensor, settings: SamplingSettings) -> Context:
     nothing = torch.zeros(len(roots), 0)
-    return Context(slice(0, len(roots)), roots, positions, nothing, nothing, keys, settings)
+    return Context(Rows.of(range(len(roots))), roots, positions, nothing, nothing, keys, settings)
 
 
 @dataclass(frozen=True)

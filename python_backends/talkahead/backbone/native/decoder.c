@@ -130,9 +130,9 @@ struct inputs {
 static int fits(const struct model *model, const struct bursts *bursts, const int64_t *tokens) {
     int64_t rows = 0;
     for (int64_t i = 0; i < bursts->count; i++) {
-        int64_t slot = bursts->slots[i], past = bursts->pasts[i], size = bursts->sizes[i];
-        if (slot < 0 || slot >= model->num_slots || past < 0 || size < 1) return 0;
-        if (past + size > model->num_positions) return 0;
+        int64_t slot = bursts->slots[i], size = bursts->sizes[i];
+        if (slot < 0 || slot >= model->num_slots || bursts->lengths[slot] < 0 || size < 1) return 0;
+        if (bursts->lengths[slot] + size > model->num_positions) return 0;
         rows += size;
     }
     for (int64_t row = 0; tokens && row < rows; row++)
@@ -151,7 +151,8 @@ static void begin_rows(const struct inputs *inputs, int64_t first, int64_t rows,
 static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t node) {
     int64_t tree = bursts->trees ? bursts->trees[burst] : 0;
     const int32_t *parents = bursts->parents && tree >= 0 ? bursts->parents + tree : NULL;
-    struct row row = {bursts->slots[burst], bursts->pasts[burst], node, node, node + 1 == bursts->sizes[burst], parents};
+    int64_t slot = bursts->slots[burst], size = bursts->sizes[burst];
+    struct row row = {slot, bursts->lengths[slot], node, node, node + 1 == size, parents};
     if (parents) {
         row.depth = 0;
         for (int64_t above = parents[node]; above >= 0; above = parents[above]) row.depth++;

@@ -239,14 +239,15 @@ def write_llasa_plus(folder: Path, modules: int = 2) -> dict[str, Tensor]:
     return state
 
 
-def medusa_heads(public: Public, heads: int = 3) -> dict[str, Tensor]:
-    """A state of Medusa's heads of one layer, by the names of their own file."""
+def medusa_heads(public: Public, blocks: int, heads: int = 3) -> dict[str, Tensor]:
+    """A state of Medusa's heads of so many blocks each, by the names of their own file."""
     width, vocabulary = public.model.config.hidden_size, public.model.config.vocab_size
     state: dict[str, Tensor] = {}
     for head in range(heads):
-        state[f"{head}.0.linear.weight"] = torch.randn(width, width)
-        state[f"{head}.0.linear.bias"] = torch.randn(width)
-        state[f"{head}.1.weight"] = torch.randn(vocabulary, width)
+        for block in range(blocks):
+            state[f"{head}.{block}.linear.weight"] = torch.randn(width, width)
+            state[f"{head}.{block}.linear.bias"] = torch.randn(width)
+        state[f"{head}.{blocks}.weight"] = torch.randn(vocabulary, width)
     return state
 
 

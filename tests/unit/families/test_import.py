@@ -24,7 +24,6 @@ from public_checkpoints import (
 from safetensors.torch import load_file, save_file
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import Frames
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
@@ -35,7 +34,6 @@ from talkahead.families.repository_writer import new_repository, write_repositor
 from talkahead.manifest import Manifest, sha256
 from talkahead.speech_format import SpeechFormat
 from torch import Tensor
-from torch.nn.functional import silu
 
 # SNAC's library scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -190,6 +188,7 @@ def test_modules_of_llasa_plus_become_an_mtp_draft(tmp_path: Path) -> None:
     talker = tmp_path / "out" / "talker" / "1"
     config = json.loads((talker / "drafts" / "mtp" / "config.json").read_text())
     assert (config["kind"], config["num_modules"], config["sees_tokens"]) == ("mtp", 2, False)
+    assert (config["has_norm"], config["sees_prompt"]) == (False, True)
     assert config["target"] == sha256(talker / "model.safetensors")
     drafts = load_file(talker / "drafts" / "mtp" / "model.safetensors")
     layer = "decoder.model.layers.0"
@@ -206,10 +205,10 @@ def test_modules_of_llasa_plus_become_an_mtp_draft(tmp_path: Path) -> None:
     assert (generation["temperature"], generation["top_k"]) == (1.0, 50)
 
 
-@pytest.mark.parametrize("is_in_one_file", [False, True])
-def test_medusas_heads_guess_as_they_did(is_in_one_file: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("is_in_one_file", "blocks"), [(False, 1), (True, 1), (False, 2)])
+def test_medusas_heads_become_blind_heads(is_in_one_file: bool, blocks: int, tmp_path: Path) -> None:
     public = write_llasa(tmp_path / "public")
-    state = medusa_heads(public)
+    state = medusa_heads(public, blocks)
     if is_in_one_file:
         whole = load_file(tmp_path / "public" / "model.safetensors")
         whole |= {f"medusa_head.{name}": value for name, value in state.items()}
@@ -221,20 +220,23 @@ def test_medusas_heads_guess_as_they_did(is_in_one_file: bool, tmp_path: Path) -
     write_repository(checkpoint, tmp_path / "out")
     folder = tmp_path / "out" / "talker" / "1" / "drafts" / "heads"
     config = json.loads((folder / "config.json").read_text())
-    heads = DraftHeads(
-        config["num_heads"], config["width"], config["vocab_size"], block_size=config["block_size"],
-        sees_tokens=config["sees_tokens"],
-    )  # fmt: skip
-    heads.load_state_dict(load_file(folder / "model.safetensors"))
-    hidden = torch.randn(4, public.model.config.hidden_size)
+    assert config.pop("target") == sha256(tmp_path / "out" / "talker" / "1" / "model.safetensors")
+    assert config == {
+        "kind": "heads", "num_heads": 3, "width": 64, "block_size": None, "num_blocks": blocks,
+        "vocab_size": CODES + 1, "sees_tokens": False,
+    }  # fmt: skip
     speech = checkpoint.encoder
     end = public.tokenizer.convert_tokens_to_ids("<|SPEECH_GENERATION_END|>")
-    for head in range(3):
-        weight, bias = state[f"{head}.0.linear.weight"], state[f"{head}.0.linear.bias"]
-        logits = (hidden + silu(hidden @ weight.T + bias)) @ state[f"{head}.1.weight"].T
-        expected = logits[:, [*range(speech.first_speech, speech.first_speech + CODES), end]]
-        guessed = heads(hidden, torch.zeros(4, 3, dtype=torch.int64))[:, head]
-        torch.testing.assert_close(guessed, expected, rtol=1e-5, atol=1e-4)
+    drawn = [*range(speech.first_speech, speech.first_speech + CODES), end]
+    expected = {f"linears.{head}.weight": state[f"{head}.{blocks}.weight"][drawn] for head in range(3)}
+    for place in range(3 * blocks):
+        head, block = divmod(place, blocks)
+        for part in ("weight", "bias"):
+            expected[f"inward.{place}.{part}"] = state[f"{head}.{block}.linear.{part}"]
+    found = load_file(folder / "model.safetensors")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=0)
 
 
 @pytest.fixture
@@ -304,7 +306,7 @@ def test_modules_that_are_not_whole_are_refused(tmp_path: Path) -> None:
 
 def test_medusas_heads_of_another_talker_are_refused(folders: Download) -> None:
     torch.save({"0.1.weight": torch.zeros(5, 64)}, folders.folder / "medusa_lm_head.pt")
-    refused("llasa", folders, r"Medusa's heads of one layer have inward\.0\.bias of none")
+    refused("llasa", folders, r"Medusa's heads have inward\.0\.bias of none")
 
 
 def test_more_positions_than_the_model_has_are_refused(folders: Download) -> None:

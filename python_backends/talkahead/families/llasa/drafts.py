@@ -24,7 +24,7 @@ from talkahead.families.token_layout import SpeechTokens
 _DECODER, _MTP, _MEDUSA = "llm.", "mtp_", "medusa_head."
 _MEDUSA_FILE = "medusa_lm_head.pt"
 _MODULE = re.compile(r"mtp_(\d+)_(block|proj|local_RMSNorm)\.(.+)")
-_HEAD = re.compile(r"(\d+)\.(0\.linear|1)\.(weight|bias)")
+_HEAD = re.compile(r"(\d+)\.(\d+)\.(linear\.)?(weight|bias)")
 _MODULE_PARTS = {"block": "decoder.model.layers.0", "proj": "projector", "local_RMSNorm": "hidden_norm"}
 
 Stored = Mapping[str, Callable[[], Tensor]]
@@ -44,12 +44,14 @@ def module_name(name: str) -> str:
     return f"cascade.{int(found[1]) - 1}.{_MODULE_PARTS[found[2]]}.{found[3]}"
 
 
-def head_name(name: str) -> str:
-    """What a tensor of Medusa's heads is called among ours; unknown ones keep their name."""
+def head_name(name: str, blocks: int) -> str:
+    """What a tensor of Medusa's heads, of so many blocks each, is called among ours; unknown ones keep their
+    name. Blocks are counted over all heads."""
     found = _HEAD.fullmatch(name.removeprefix(_MEDUSA))
     if found is None:
         return name
-    return f"{'linears' if found[2] == '1' else 'inward'}.{found[1]}.{found[3]}"
+    head, block = int(found[1]), int(found[2])
+    return f"inward.{head * blocks + block}.{found[4]}" if found[3] else f"linears.{head}.{found[4]}"
 
 
 def imported_drafts(folder: Path, checkpoint: Checkpoint, speech: SpeechTokens) -> tuple[ImportedDraft, ...]:
@@ -73,7 +75,8 @@ def _medusa_file(path: Path) -> Stored:
 
 
 def _mtp(folder: Path, stored: Stored, config: DecoderConfig, speech: SpeechTokens) -> ImportedDraft:
-    """Modules that see no tokens, with no norm between a layer and the talker's head."""
+    """Modules that see no tokens, and the prompt's rows like any; no norm is between a layer and the talker's
+    head."""
     found = {module_name(name): read() for name, read in stored.items()}
     count = len({name for name in found if name.endswith("hidden_norm.weight")})
     layer = replace(compact_config(config, speech), num_hidden_layers=1, tie_word_embeddings=False)
@@ -81,7 +84,13 @@ def _mtp(folder: Path, stored: Stored, config: DecoderConfig, speech: SpeechToke
         f"cascade.{module}.{name}": shape for module in range(count) for name, shape in _module(layer).items()
     }
     _compare(folder, "Llasa+'s modules", found, wanted)
-    description = {"num_modules": count, "sees_tokens": False, "layer": layer.to_hugging_face()}
+    description = {
+        "num_modules": count,
+        "sees_tokens": False,
+        "has_norm": False,
+        "sees_prompt": True,
+        "layer": layer.to_hugging_face(),
+    }
     return ImportedDraft("mtp", description, {name: (tensor,) for name, tensor in found.items()})
 
 
@@ -97,26 +106,24 @@ def _module(layer: DecoderConfig) -> dict[str, Shape]:
 
 
 def _heads(folder: Path, stored: Stored, config: DecoderConfig, speech: SpeechTokens) -> ImportedDraft:
-    """Blind heads. Their block has one layer where ours has two: the second passes on what it gets."""
-    found = {head_name(name): read() for name, read in stored.items()}
+    """Blind heads, whose blocks have one layer each."""
+    blocks = sum(bool(re.search(r"(?:^|\.)0\.\d+\.linear\.weight$", name)) for name in stored)
+    found = {head_name(name, blocks): read() for name, read in stored.items()}
     count = len({name for name in found if name.startswith("linears.")})
     width, vocabulary = config.hidden_size, config.vocab_size
-    shapes: dict[str, Shape] = {"inward.{}.weight": (width, width), "inward.{}.bias": (width,)}
-    shapes["linears.{}.weight"] = (vocabulary, width)
-    wanted = {name.format(head): shape for head in range(count) for name, shape in shapes.items()}
-    _compare(folder, "Medusa's heads of one layer", found, wanted)
+    wanted: dict[str, Shape] = {f"linears.{head}.weight": (vocabulary, width) for head in range(count)}
+    for block in range(count * max(blocks, 1)):
+        wanted |= {f"inward.{block}.weight": (width, width), f"inward.{block}.bias": (width,)}
+    _compare(folder, "Medusa's heads", found, wanted)
     tensors: dict[str, Parts] = {
         name: speech_rows(tensor, speech) if name.startswith("linears.") else (tensor,)
         for name, tensor in found.items()
     }
-    for head in range(count):
-        dtype = found[f"inward.{head}.weight"].dtype
-        tensors[f"outward.{head}.weight"] = (torch.eye(width, dtype=dtype),)
-        tensors[f"outward.{head}.bias"] = (torch.zeros(width, dtype=dtype),)
     description = {
         "num_heads": count,
         "width": width,
-        "block_size": width,
+        "block_size": None,
+        "num_blocks": blocks,
         "vocab_size": speech.num_codes + 1,
         "sees_tokens": False,
     }

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from talkahead.audio.windows import WindowPlan
+from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
 from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -98,7 +99,7 @@ class Ledger:
         return stream
 
     def _open(self, request: SegmentRequest, now: float) -> Stream:
-        config, options = self._config, request.options
+        config, options, speech = self._config, request.options, self._config.speech
         self._generation += 1
         stream = Stream(
             id=request.header.stream,
@@ -107,10 +108,10 @@ class Ledger:
             request_id=request.request_id,
             options=options,
             plan=WindowPlan(
-                config.speech.context_frames,
-                config.speech.lookahead_frames,
-                options.first_chunk_frames,
-                options.chunk_frames,
+                speech.context_frames,
+                speech.lookahead_frames,
+                options.first_chunk_frames or speech.frames_covering(FIRST_CHUNK_MS),
+                options.chunk_frames or speech.frames_covering(CHUNK_MS),
             ),
             arrived_at=now,
             deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),

@@ -91,7 +91,7 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 # What tests, checks and training need on top.
 $(VENV)/.installed: $(VENV)/.runs
 	@echo "== what tests and training need"
-	$(PIP) --editable '.[server,client,dev,perf,train]' | { grep -v 'already satisfied' || true; }
+	$(PIP) --editable '.[server,client,dev,families,perf,train]' | { grep -v 'already satisfied' || true; }
 	touch $@
 
 find_libpython := $(BIN)/python -c 'import sys; from talkahead.serving.installation import find_libpython as find; \

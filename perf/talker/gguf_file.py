@@ -8,8 +8,8 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 from gguf import GGMLQuantizationType, GGUFWriter
+from talkahead.backbone.checkpoint import HEAD, Checkpoint
 from talkahead.backbone.decoder_config import DecoderConfig
-from talkahead.backbone.llama import load_llama
 
 TYPES = {
     "float32": GGMLQuantizationType.F32,
@@ -25,12 +25,15 @@ def write_gguf(talker: Path, precision: str, path: Path) -> None:
 
     Its tokens are codes, which no text is made of: the file has no tokenizer.
     """
-    config, state = load_llama(talker)
+    state = Checkpoint(talker)
+    config = state.config
     writer = GGUFWriter(path, "llama")
     _describe(writer, config)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     for name, tensor in state.items():
+        if name == HEAD and config.tie_word_embeddings:
+            continue
         values = tensor.float().numpy()
         for part, num_heads in heads.items():
             if part in name:

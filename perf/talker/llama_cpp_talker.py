@@ -36,6 +36,15 @@ def features() -> str:
     return said.decode().strip(" |")
 
 
+def load_model(path: Path) -> llama_cpp.llama_model_p:
+    """The model of a GGUF file that `write_gguf` wrote."""
+    llama_cpp.llama_log_set(_LOG, ctypes.c_void_p())
+    llama_cpp.llama_backend_init()
+    model = llama_cpp.llama_model_load_from_file(bytes(path), llama_cpp.llama_model_default_params())
+    assert model, "llama.cpp does not load what we wrote"
+    return model
+
+
 class LlamaCppTalker:
     """Prompts go in as embeddings, frames as tokens; each stream is drawn by a sampler chain of its own."""
 
@@ -44,21 +53,17 @@ class LlamaCppTalker:
         config = DecoderConfig.from_file(talker / "config.json")
         self._eos = config.eos
         self._repository = repository
-        llama_cpp.llama_log_set(_LOG, ctypes.c_void_p())
-        llama_cpp.llama_backend_init()
         with TemporaryDirectory(prefix="talker-gguf-") as folder:
             path = Path(folder) / "talker.gguf"
             write_gguf(talker, precision, path)
-            settings = llama_cpp.llama_model_default_params()
-            self._model = llama_cpp.llama_model_load_from_file(bytes(path), settings)
-        assert self._model, "llama.cpp does not load what we wrote"
+            self._model = load_model(path)
         positions = num_streams * config.max_position_embeddings
         self._context = llama_cpp.llama_init_from_model(
-            self._model, _context_settings(positions, num_streams, threads)
+            self._model, context_settings(positions, num_streams, threads)
         )
         assert self._context, "llama.cpp makes no context"
-        self._prompts = _Batch(positions, config.hidden_size)
-        self._tokens = _Batch(num_streams, 0)
+        self._prompts = Batch(positions, config.hidden_size)
+        self._tokens = Batch(num_streams, 0)
 
     def speak(self, prompts: Sequence[Prompt], options: RequestOptions, seed: int) -> list[list[int]]:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), False)
@@ -112,14 +117,14 @@ class LlamaCppTalker:
         return rows
 
     def _decode(
-        self, batch: _Batch, streams: Sequence[int], positions: npt.NDArray[np.int64], wanted: Sequence[int]
+        self, batch: Batch, streams: Sequence[int], positions: npt.NDArray[np.int64], wanted: Sequence[int]
     ) -> None:
         batch.place(streams, positions, wanted)
         status = llama_cpp.llama_decode(self._context, batch.raw)
         assert status == 0, f"llama_decode: {status}"
 
 
-class _Batch:
+class Batch:
     """Rows for one decode, seen as arrays; of embeddings where they have a width, else of tokens."""
 
     def __init__(self, rows: int, width: int) -> None:
@@ -144,7 +149,7 @@ class _Batch:
         llama_cpp.llama_batch_free(self.raw)
 
 
-def _context_settings(positions: int, num_streams: int, threads: int) -> llama_cpp.llama_context_params:
+def context_settings(positions: int, num_streams: int, threads: int) -> llama_cpp.llama_context_params:
     settings = llama_cpp.llama_context_default_params()
     settings.n_ctx = settings.n_batch = positions
     settings.n_seq_max = num_streams

@@ -1,0 +1,1 @@
+"""What public talkers cost at their true shapes, on random weights."""

@@ -74,7 +74,7 @@ def speech_facts(speech: SpeechFormat) -> list[str]:
     books = " + ".join(f"{size:,}" for size in speech.codebooks)
     return [
         f"speech    {speech.sample_rate_hz:,} Hz, {speech.frames_per_s:g} frames a second of {books} codes",
-        f"segments  of {speech.segment_positions:,} positions, and {speech.reference_positions:,} for a reference",
+        f"segments  {speech.segment_positions:,} positions, and {speech.reference_positions:,} of a reference",
     ]
 
 

@@ -72,9 +72,10 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
 
 def speech_facts(speech: SpeechFormat) -> list[str]:
     books = " + ".join(f"{size:,}" for size in speech.codebooks)
+    segment, reference = speech.segment_positions, speech.reference_positions
     return [
         f"speech    {speech.sample_rate_hz:,} Hz, {speech.frames_per_s:g} frames a second of {books} codes",
-        f"segments  {speech.segment_positions:,} positions, and {speech.reference_positions:,} of a reference",
+        f"segments  {segment:,} positions, and {reference:,} for a reference",
     ]
 
 

@@ -28,8 +28,8 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.drafting.offer import read_offer
+from talkahead.drafting.rank_paths import AcceptedPaths, RankPaths
 from talkahead.manifest import Manifest, readable_files, sha256
-from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
 from torch import Tensor
 

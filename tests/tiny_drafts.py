@@ -12,8 +12,8 @@ from talkahead.drafting.draft_files import draft_folder, group_folder
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.manifest import Manifest, sha256
-from talkahead.speculation.rank_paths import RankTree
 
 MODULES = 2
 TREES = (RankTree(((0,), (1,), (0, 0))), RankTree(((0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0))))

@@ -31,9 +31,9 @@ from talkahead.draft_training.own_speech import RecordingDrafter, Utterance, spe
 from talkahead.draft_training.schedule import Schedule
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.rank_paths import RankPaths, RankTree
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.rank_paths import RankPaths, RankTree
 from talkahead.speculation.sampling import SamplingSettings, candidates, draw
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from talkahead.draft_training.draft_ranks import IGNORE, told
+from talkahead.draft_training.draft_ranks import IGNORE, seen_tokens
 from talkahead.draft_training.schedule import Schedule
 from talkahead.drafting.draft_heads import DraftHeads
 from torch import Tensor
@@ -27,7 +27,7 @@ def train_heads(heads: DraftHeads, hidden: Tensor, said: Tensor, steps: int, rat
         schedule.apply(optimizer, step)
         chosen = torch.randint(len(hidden), (_BATCH,), generator=generator)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = heads(hidden[chosen], told(said[chosen]))
+            logits = heads(hidden[chosen], seen_tokens(said[chosen]))
         losses = functional.cross_entropy(
             logits.float().transpose(1, 2), said[chosen, 1:], ignore_index=IGNORE, reduction="none"
         )

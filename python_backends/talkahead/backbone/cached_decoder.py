@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TreeShape
@@ -32,6 +33,11 @@ class CachedDecoder:
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         dtype: of logits and hidden states.
+        memory: what it will take.
+        memory_bytes: what it may take; without it, as much as it asks for.
+
+    Raises:
+        TalkaheadError: that is less than its slots take.
     """
 
     cache: Cache
@@ -45,7 +51,12 @@ class CachedDecoder:
         max_nodes: int,
         dtype: torch.dtype,
         device: torch.device,
+        memory: DecoderMemory,
+        memory_bytes: int | None,
     ) -> None:
+        if memory_bytes is not None:
+            memory.refuse_beyond(memory_bytes)
+        self.memory = memory
         self.config = config
         self.num_slots = num_slots
         self.max_positions = max_positions

@@ -27,9 +27,10 @@ from torch import Tensor
 
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder
-from talkahead.backbone.checkpoint import NORM
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
-from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.backbone.decoder_memory import DecoderMemory
+from talkahead.backbone.native_matrix import Matrix, MatrixPacker, is_narrow
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
 from talkahead.native_library import NativeUnavailable, load_library
@@ -61,6 +62,8 @@ class _Layer(Structure):
     _fields_ = (
         ("attention_norm", c_void_p),
         ("mlp_norm", c_void_p),
+        ("query_norm", c_void_p),
+        ("key_norm", c_void_p),
         ("qkv", Matrix),
         ("out", Matrix),
         ("gate_up", Matrix),
@@ -135,6 +138,7 @@ class NativeDecoder(CachedDecoder):
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
+        memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
     """
 
     def __init__(
@@ -146,17 +150,13 @@ class NativeDecoder(CachedDecoder):
         max_positions: int,
         max_nodes: int = 1,
         precision: torch.dtype = torch.float32,
+        memory_bytes: int | None = None,
     ) -> None:
-        refuse_uneven(
-            {
-                "hidden_size": config.hidden_size,
-                "intermediate_size": config.intermediate_size,
-                "head_dim": config.head_dim,
-            }
-        )
-        if not can_multiply(precision):
-            raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+        num_positions = max_positions + max_nodes
+        memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
         self._library = decoder_library()
+        self._precision = precision
+        self._packing = _packing_of(precision)
         super().__init__(
             config,
             num_slots=num_slots,
@@ -164,24 +164,42 @@ class NativeDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32,
             device=torch.device("cpu"),
+            memory=memory,
+            memory_bytes=memory_bytes,
         )
-        self._precision = precision
-        self._packing = 1 if precision is torch.float32 else 2
         self.cache: PanelCache = PanelCache(
             config.num_hidden_layers,
             num_slots,
             config.num_key_value_heads,
-            max_positions + max_nodes,
+            num_positions,
             words=config.head_dim // self._packing,
             panel=self._library.talkahead_panel(),
             compact=self._compact,
         )
         self._in_tiles = has_tiles()
         self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
-        self._embeddings = plain(state["model.embed_tokens.weight"])
+        self._embeddings = _table(state[EMBEDDINGS])
         self._model = self._load(state)
         self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
+
+    @staticmethod
+    def count_memory(
+        config: DecoderConfig, kept: torch.dtype, num_slots: int, num_positions: int, precision: torch.dtype
+    ) -> DecoderMemory:
+        """`kept`: the type of the weights in their file; float32 may turn out to be narrow, and is counted as
+        if it were not. Raises NativeUnavailable as the decoder does."""
+        _refuse(config, precision)
+        kept_bytes = 2 if kept is torch.bfloat16 else 4
+        return DecoderMemory.of(
+            config,
+            weight_bytes=kept_bytes if precision is torch.float32 else precision.itemsize,
+            embedding_bytes=kept_bytes,
+            kv_bytes=4 // _packing_of(precision),
+            num_slots=num_slots,
+            num_positions=num_positions,
+            panel=decoder_library().talkahead_panel(),
+        )
 
     @property
     def addresses(self) -> tuple[int, int, int]:
@@ -215,23 +233,36 @@ class NativeDecoder(CachedDecoder):
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._packer.keep(state[NORM]) if NORM in state else None,
-            head=self._packer.pack(state["lm_head.weight"]),
+            head=self._packer.pack(state[HEAD]),
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
         )
 
     def _load_layer(self, state: Mapping[str, Tensor], index: int) -> _Layer:
-        def weights(*names: str) -> Tensor:
-            return torch.cat([state[f"model.layers.{index}.{name}.weight"] for name in names])
+        config, packer = self.config, self._packer
+
+        def read(*names: str, kind: str = "weight") -> Tensor:
+            return torch.cat([state[f"model.layers.{index}.{name}.{kind}"] for name in names])
+
+        def joined(kind: str) -> Tensor:
+            return _interleaved(read("mlp.gate_proj", kind=kind), read("mlp.up_proj", kind=kind))
+
+        def pack(has_bias: bool, *names: str) -> Matrix:
+            return packer.pack(read(*names), read(*names, kind="bias") if has_bias else None)
+
+        def norm(is_there: bool, name: str) -> int | None:
+            return packer.keep(read(name)) if is_there else None
 
         return _Layer(
-            attention_norm=self._packer.keep(weights("input_layernorm")),
-            mlp_norm=self._packer.keep(weights("post_attention_layernorm")),
-            qkv=self._packer.pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
-            out=self._packer.pack(weights("self_attn.o_proj")),
-            gate_up=self._packer.pack(_interleaved(weights("mlp.gate_proj"), weights("mlp.up_proj"))),
-            down=self._packer.pack(weights("mlp.down_proj")),
+            attention_norm=norm(True, "input_layernorm"),
+            mlp_norm=norm(True, "post_attention_layernorm"),
+            query_norm=norm(config.has_qk_norm, "self_attn.q_norm"),
+            key_norm=norm(config.has_qk_norm, "self_attn.k_norm"),
+            qkv=pack(config.has_qkv_bias, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            out=pack(config.attention_bias, "self_attn.o_proj"),
+            gate_up=packer.pack(joined("weight"), joined("bias") if config.mlp_bias else None),
+            down=pack(config.mlp_bias, "mlp.down_proj"),
         )
 
     # Forwards
@@ -323,6 +354,7 @@ class NativeDecoder(CachedDecoder):
             byref(self._model),
             self._workspace.data_ptr(),
             self._embeddings.data_ptr(),
+            self._embeddings.dtype is torch.bfloat16,
             tokens.data_ptr(),
             byref(bursts),
             scored.hidden.data_ptr(),
@@ -350,9 +382,32 @@ class NativeDecoder(CachedDecoder):
         return logits, hidden
 
 
+def _refuse(config: DecoderConfig, precision: torch.dtype) -> None:
+    refuse_uneven(
+        {
+            "hidden_size": config.hidden_size,
+            "intermediate_size": config.intermediate_size,
+            "head_dim": config.head_dim,
+        }
+    )
+    if not can_multiply(precision):
+        raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+
+
+def _packing_of(precision: torch.dtype) -> int:
+    """Values in a word of queries, keys and values."""
+    return 1 if precision is torch.float32 else 2
+
+
+def _table(embeddings: Tensor) -> Tensor:
+    """A copy, as narrow as it can be without a loss."""
+    dtype = torch.bfloat16 if is_narrow(embeddings) else torch.float32
+    return embeddings.detach().to("cpu", dtype, copy=True).contiguous()
+
+
 def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
-    """[2 I, D] from [I, D] each: some gates, their ups, and so on."""
-    blocks = [one.view(-1, _VECTOR, one.shape[1]) for one in (gates, ups)]
+    """[2 I, ...] from [I, ...] each: some gates, their ups, and so on."""
+    blocks = [one.view(-1, _VECTOR, *one.shape[1:]) for one in (gates, ups)]
     return torch.stack(blocks, 1).flatten(0, 2)
 
 
@@ -436,7 +491,7 @@ def decoder_library() -> ctypes.CDLL:
     ]
     library.talkahead_decode.restype = c_int
     library.talkahead_score.argtypes = [
-        *(POINTER(_Model), c_void_p, c_void_p, c_void_p, POINTER(_Bursts), c_void_p, c_void_p)
+        *(POINTER(_Model), c_void_p, c_void_p, c_int, c_void_p, POINTER(_Bursts), c_void_p, c_void_p)
     ]
     library.talkahead_score.restype = c_int
     return library

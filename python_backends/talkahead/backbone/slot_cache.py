@@ -56,7 +56,7 @@ class SlotCache:
 
     def write(self, layer: int, rows: Tensor, keys_values: Tensor) -> None:
         """Store [T, 2 K, d], keys first, at `rows` from `rows_at`."""
-        self._flat[layer].index_copy_(0, rows, keys_values.reshape(-1, self._dim))
+        self._flat[layer].index_copy_(0, rows, keys_values.reshape(-1, self._dim).to(self._kv.dtype))
 
     def read(self, layer: int, rows: Rows, span: int) -> tuple[Tensor, Tensor]:
         """Keys and values, [S K, span, d] each: views where the rows' slots are neighbours."""

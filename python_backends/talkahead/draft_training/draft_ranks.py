@@ -13,9 +13,9 @@ from torch import Tensor
 from talkahead.config import RequestOptions
 from talkahead.draft_training.own_speech import Utterance
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.likely_draws import NARROW, likely_draws
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.likely_draws import NARROW, likely_draws
-from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.sampling import SamplingSettings
 
 CANDIDATES = 10
@@ -51,7 +51,7 @@ def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestO
     streams, places = _draws(utterances)
     found, device = [], next(heads.parameters()).device
     for rows in torch.split(torch.arange(len(hidden)), _BATCH):
-        guesses, wanted = heads(hidden[rows].to(device), told(said[rows]).to(device)), said[rows, 1:]
+        guesses, wanted = heads(hidden[rows].to(device), seen_tokens(said[rows]).to(device)), said[rows, 1:]
         logits = guesses.to(hidden.device)
         ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
         settings = sampling_settings(sampling, len(rows))
@@ -81,6 +81,6 @@ def _draws(utterances: Sequence[Utterance]) -> tuple[Tensor, Tensor]:
     return streams, torch.cat([torch.arange(len(one.hidden)) for one in utterances])
 
 
-def told(said: Tensor) -> Tensor:
-    """What heads are told, [M, K], with something harmless behind the end."""
+def seen_tokens(said: Tensor) -> Tensor:
+    """The tokens that heads see, [M, K], with something harmless behind the end."""
     return said[:, :-1].clamp_min(0)

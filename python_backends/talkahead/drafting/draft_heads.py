@@ -142,7 +142,7 @@ class DraftHeads(nn.Module):
 
     def begin(self, hidden: Tensor, roots: Tensor) -> Tensor:
         """What the first head looks at, [B, D]."""
-        return self._told(hidden, roots)
+        return self._with_tokens(hidden, roots)
 
     def states(self, seen: Tensor, index: int) -> Tensor:
         """[B, D], behind a head's blocks."""
@@ -161,17 +161,17 @@ class DraftHeads(nn.Module):
 
     def onward(self, seen: Tensor, states: Tensor, tokens: Tensor) -> Tensor:
         """What the next head looks at, [B, D], where `tokens` [B] follow."""
-        return self._told(states, tokens) if self.sees_tokens else seen
+        return self._with_tokens(states, tokens) if self.sees_tokens else seen
 
-    def _told(self, states: Tensor, tokens: Tensor) -> Tensor:
+    def _with_tokens(self, states: Tensor, tokens: Tensor) -> Tensor:
         if not self.sees_tokens:
             return states
-        told: Tensor = self.projector(self.embed_tokens(tokens))
-        return states + told.to(states.dtype)
+        rows: Tensor = self.projector(self.embed_tokens(tokens))
+        return states + rows.to(states.dtype)
 
     @torch.no_grad()
-    def told(self) -> Tensor | None:
-        """What heads are told of each token, [V, D], where it can be looked up; None of blind ones."""
+    def token_rows(self) -> Tensor | None:
+        """What each token adds to the states that it follows, [V, D]; None of blind heads."""
         if not self.sees_tokens:
             return None
         table: Tensor = self.projector(self.embed_tokens.weight)

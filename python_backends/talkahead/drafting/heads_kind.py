@@ -16,11 +16,11 @@ from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.native_heads import NativeHeads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.manifest import sha256
 from talkahead.native_library import NativeUnavailable
 from talkahead.speculation.contracts import Drafter
-from talkahead.speculation.rank_paths import RankTree
 
 
 class HeadsKind:
@@ -79,7 +79,7 @@ def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
         return None
     try:
         blocks = weights_of(heads.inward), weights_of(heads.outward)
-        return NativeHeads(*blocks, heads.linear_weights(), heads.told(), pool.dtype)
+        return NativeHeads(*blocks, heads.linear_weights(), heads.token_rows(), pool.dtype)
     except NativeUnavailable:
         return None
 

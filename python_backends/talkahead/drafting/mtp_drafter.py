@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
-from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
@@ -54,14 +54,14 @@ class MtpDrafter:
         self.sees_prompt, self._sees_tokens = modules.sees_prompt, modules.sees_tokens
         self._modules = list(modules.to(first.device, first.dtype))[: self.length]
         self._decoders = list(decoders)[: self.length]
-        table = embeddings.to(first.device, first.dtype)
-        self._told = [module.told(table) for module in self._modules]
-        """What each module is told by each token, [V, D]; of blind ones [D]."""
+        table = embeddings.to(first.device, first.dtype) if self._sees_tokens else embeddings
+        self._token_rows = [module.token_rows(table) for module in self._modules]
+        """What each token adds to what a module is fed, [V, D]; of blind ones [D]."""
         self._tells_probs = tells_probs
         shape = (first.num_slots, first.max_positions + first.max_nodes)
-        self._said = SlotTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
+        self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
         self._states = [
-            SlotTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
+            PositionTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
             for _ in range(self.length)
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""
@@ -77,10 +77,10 @@ class MtpDrafter:
             NativeModule(
                 norm=module.hidden_norm.weight.detach().contiguous(),
                 projector=module.projector.weight.detach()[:, :width].T.contiguous(),
-                told=told.detach().contiguous(),
+                token_rows=rows.detach().contiguous(),
                 states=states.values,
             )
-            for module, told, states in zip(self._modules, self._told, self._states, strict=True)
+            for module, rows, states in zip(self._modules, self._token_rows, self._states, strict=True)
         ]
         tables = ChainTables(self._said.values, self._drafted, self._num_prompt)
         return NativeChain(decoders, self.length, tables, modules=modules, tells_probs=self._tells_probs)
@@ -119,10 +119,10 @@ class MtpDrafter:
         )
 
     def _inputs(self, module: MtpModule, behind: int, rows: Rows, places: Tensor) -> Tensor:
-        told = self._told[behind]
+        added = self._token_rows[behind]
         if self._sees_tokens:
-            told = functional.embedding(self._said.at(rows, places + behind), told)
-        return module.joined(self._states[behind].at(rows, places), told)
+            added = functional.embedding(self._said.at(rows, places + behind), added)
+        return module.joined(self._states[behind].at(rows, places), added)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         observe = self.observe_in_torch if self._native is None else self._native.observe
@@ -162,8 +162,8 @@ class MtpDrafter:
             return
         own, lengths = [slots[line] for line in lines], [counts[line] for line in lines]
         states = hidden[lines, : max(lengths)].to(self._decoders[0].dtype)
-        for module, told, decoder in zip(self._modules, self._told, self._decoders, strict=True):
-            states = decoder.prefill(own, module.joined(states, told), lengths, all_hidden=True).hidden
+        for module, added, decoder in zip(self._modules, self._token_rows, self._decoders, strict=True):
+            states = decoder.prefill(own, module.joined(states, added), lengths, all_hidden=True).hidden
 
     def release(self, slot: int) -> None:
         for decoder in self._decoders:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
@@ -57,8 +56,8 @@ def mtp_drafter(
     modules: MtpModules, talker: Mapping[str, Tensor], pool: DraftPool, options: DraftOptions
 ) -> MtpDrafter:
     """`talker`: the target's weights under their Hugging Face names."""
-    embeddings = talker[EMBEDDINGS].to(torch.float32, copy=True)
-    shared = {EMBEDDINGS: embeddings, HEAD: talker[HEAD]}
+    embeddings = talker[EMBEDDINGS]
+    shared = {EMBEDDINGS: embeddings[:0], HEAD: talker[HEAD]}  # modules are fed rows, never tokens
     decoders = [
         pool.decoder(modules.config, {**shared, **module.decoder.state_dict()}, len(modules))
         for module in modules

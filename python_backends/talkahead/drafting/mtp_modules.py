@@ -58,9 +58,9 @@ class MtpModule(nn.Module):
     def inputs(self, hidden: Tensor, embedded: Tensor) -> Tensor:
         """What the layer sees: hidden states of the module before, [B, T, D], and the tokens that they
         guessed, as they came, embedded [B, T, D]."""
-        return self.joined(hidden, self.told(embedded))
+        return self.joined(hidden, self.token_rows(embedded))
 
-    def told(self, embedded: Tensor) -> Tensor:
+    def token_rows(self, embedded: Tensor) -> Tensor:
         """The tokens' part of the projection, [..., D], of each token alone; of a blind module [D]."""
         bias = self.projector.bias
         if self.token_norm is None:
@@ -68,10 +68,10 @@ class MtpModule(nn.Module):
         weight = self.projector.weight[:, len(bias) :]
         return functional.linear(self.token_norm(embedded), weight, bias)
 
-    def joined(self, hidden: Tensor, told: Tensor) -> Tensor:
+    def joined(self, hidden: Tensor, token_rows: Tensor) -> Tensor:
         """The hidden states' part of the projection, added to the tokens', [..., D]."""
         weight = self.projector.weight[:, : hidden.shape[-1]]
-        projected = functional.linear(self.hidden_norm(hidden), weight) + told
+        projected = functional.linear(self.hidden_norm(hidden), weight) + token_rows
         return projected.to(hidden.dtype)  # where training narrows products, sums stay wide
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class MtpModules(nn.Module):
         """
         states, found = hidden, []
         for behind, module in enumerate(self):
-            told = embedded[:, behind:]
-            states = module(states[:, : told.shape[1]], told)
+            tokens = embedded[:, behind:]
+            states = module(states[:, : tokens.shape[1]], tokens)
             found.append(states)
         return found

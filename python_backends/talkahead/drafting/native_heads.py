@@ -14,12 +14,12 @@ from torch import Tensor
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
+from talkahead.drafting.rank_paths import TreeLevel
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.likely_draws import CONFIDENCE, NARROW
 from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
-from talkahead.speculation.rank_paths import TreeLevel
 
 Linear = tuple[Tensor, Tensor]
 """Weight and bias."""
@@ -31,7 +31,7 @@ class _Heads(Structure):
         *((name, POINTER(Matrix)) for name in ("inward", "outward")),
         *((name, c_void_p) for name in ("inner_biases", "biases")),
         ("linears", POINTER(Matrix)),
-        ("told", c_void_p),
+        ("token_rows", c_void_p),
     )
 
 
@@ -65,8 +65,8 @@ class NativeHeads:
         inward: [H, D] and [H] of each head's block.
         outward: [D, H] and [D]; empty where a block is one layer, with H = D.
         linears: [V, D] of each head; one that is there several times is packed once.
-        told: [V, D], added to what a head goes on from where a token follows; None: each sees the hidden
-            state alone.
+        token_rows: [V, D], added to what a head goes on from where a token follows; None: each sees the
+            hidden state alone.
         precision: of products; what the CPU does not multiply is float32.
     """
 
@@ -75,7 +75,7 @@ class NativeHeads:
         inward: Sequence[Linear],
         outward: Sequence[Linear],
         linears: Sequence[Tensor],
-        told: Tensor | None,
+        token_rows: Tensor | None,
         precision: torch.dtype,
     ) -> None:
         vocabulary, hidden = linears[0].shape
@@ -107,7 +107,7 @@ class NativeHeads:
             inner_biases=packer.keep(torch.cat([bias for _, bias in inward])),
             biases=packer.keep(torch.cat([bias for _, bias in outward])) if outward else None,
             linears=self._matrices[2],
-            told=None if told is None else packer.keep(told),
+            token_rows=None if token_rows is None else packer.keep(token_rows),
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
 

@@ -14,20 +14,21 @@ import numpy as np
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.offer import read_offer
 from talkahead.drafting.selection import select
-from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.families.contracts import Segment, Units
 from talkahead.families.registry import load_family
+from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
-from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
+from talkahead.transport.receivers import ProgressReceiver
+from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63
@@ -76,6 +77,7 @@ class FrontendServer:
         self._speech = SpeechFormat.read(vocoder)
         family = load_family(self._speech.family)
         self._offer = read_offer(config.artifact_folder("talker"))
+        self._sampling = read_sampling(config.artifact_folder("talker"))
         self._no_units = np.zeros((1, family.unit_columns), np.int32)
         self._text = family.frontend(config.folder, self._speech)
         deque(self._text.segments(_WARM_UP_TEXT, None), maxlen=0)
@@ -85,7 +87,7 @@ class FrontendServer:
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
         self._progress = ProgressReceiver()
-        self._progress.start(self._paces.hear)
+        self._progress.start(self._paces.update)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:
@@ -105,7 +107,7 @@ class FrontendServer:
     def _read(self, request: InferenceRequest, sender: ResponseSender) -> Utterance:
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
-        options = RequestOptions.from_json(request.parameters())
+        options = RequestOptions.from_json(request.parameters(), self._sampling)
         select(options, self._offer)
         voice = self._wire.text(request, "VOICE")
         reference = self._reference(request, voice)

@@ -11,13 +11,13 @@ import numpy as np
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.offer import Offer
-from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import TalkaheadError
 from talkahead.families.registry import load_family
+from talkahead.generation_config import read_sampling
 from talkahead.serving.default_pair import default_pair
 from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
@@ -25,6 +25,8 @@ from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import TalkerTelemetry
+from talkahead.transport.receivers import AcknowledgementReceiver
+from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
 
 _WARM_UP_SYMBOLS = 40
@@ -63,6 +65,7 @@ class TalkerServer:
         tokens = load_family(speech.family).token_map(speech)
         parts = TalkerParts.load(config, speech, tokens, device)
         backbone, offer = parts.backbone, parts.methods.offer
+        self._sampling = read_sampling(config.folder)
         forecast = forecast_of(parts, config)
         pair = default_pair(config, offer, forecast)
         self._methods = parts.methods.serving(forecast, pair)
@@ -82,7 +85,7 @@ class TalkerServer:
             limits,
             address=self._receiver.address,
             telemetry=self._telemetry,
-            tell=self._progress.send,
+            report_progress=self._progress.send,
             log=api.Logger.log_error,
         )
         self._receiver.start(self._engine)
@@ -104,7 +107,7 @@ class TalkerServer:
         self._telemetry.close()
 
     def _read(self, request: InferenceRequest, outlet: SenderOutlet) -> SegmentRequest:
-        options = RequestOptions.from_json(request.parameters())
+        options = RequestOptions.from_json(request.parameters(), self._sampling)
         return SegmentRequest(
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
             prompt=self._wire.array(request, "PROMPT").astype(np.float32),

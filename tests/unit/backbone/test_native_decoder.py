@@ -17,7 +17,7 @@ import torch
 from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
-from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
@@ -52,6 +52,13 @@ CONFIGS = {
     "one head": DecoderConfig(50, 49, 64, 96, 3, 4, 1, 16),
     "wide heads": DecoderConfig(70, 69, 112, 48, 2, 2, 2, 112),
     "grouped heads of whole tiles": DecoderConfig(50, 49, 64, 96, 3, 6, 2, 96),
+    "biases and head norms": DecoderConfig(
+        *(50, 49, 64, 96, 3, 4, 2, 32),
+        rope_scaling=Llama3Scaling(4.0, 1.0, 4.0, 64),
+        attention_bias=True,
+        mlp_bias=True,
+        model_type="qwen3",
+    ),
 }
 Decoder = SlotDecoder | NativeDecoder
 

@@ -209,7 +209,7 @@ def test_a_slot_can_be_filled_to_its_last_position() -> None:
     assert len(spoken) == 10
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 0.06)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 0.1)])
 def test_served_precision_stays_near(dtype: torch.dtype, tolerance: float) -> None:
     """The largest logit error, as a share of the logits' spread, over a tree and a plain step."""
     llama = make_llama(CONFIG)

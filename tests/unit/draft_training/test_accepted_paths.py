@@ -14,7 +14,7 @@ from talkahead.draft_training.draft_ranks import count_ranks
 from talkahead.draft_training.own_speech import OwnSpeech, Talker
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
-from talkahead.speculation.rank_paths import RankTree
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor
 

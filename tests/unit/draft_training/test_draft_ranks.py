@@ -13,9 +13,9 @@ from talkahead.draft_training.draft_ranks import positions, ranks
 from talkahead.draft_training.own_speech import RecordingDrafter, Utterance, speak
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
 SIZE = 12

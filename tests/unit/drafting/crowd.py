@@ -17,6 +17,7 @@ from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.draft_sizes import DraftSizes
 from talkahead.drafting.mtp_kind import mtp_drafter
 from talkahead.drafting.offer import Offer
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.engine_telemetry import NoTelemetry
@@ -26,7 +27,6 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
 from tiny_talker import POSITIONS, TREE, make_cut, make_heads, make_modules

@@ -19,13 +19,13 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.group_artifact import group_tokens, load_groups, save_groups
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankPaths
 from tiny_talker import CONFIG, make_cut, make_llama
 
 ROWS, POSITIONS, STEPS = 5, 60, 6

@@ -50,7 +50,7 @@ def first_drafts(llama: Llama, kind: str, prompt: Tensor) -> WatchedDrafter:
 
 def expected(llama: Llama, kind: str, prompt: Tensor, drafter: WatchedDrafter) -> Tensor:
     """The drafts' distributions [R, N - 1, V], by the networks' plain forwards over the drafted tokens."""
-    tokens = drafter.tree.tokens[..., 0]
+    tokens = drafter.tree.ids
     if kind == "draft_lm":
         cut = make_cut(llama)
         rows = torch.cat([prompt.expand(ROWS, -1, -1), cut.model.embed_tokens(tokens[:, :-1])], dim=1)

@@ -12,9 +12,9 @@ from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.drafting.native_heads import NativeHeads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
@@ -38,7 +38,7 @@ def heads(request: pytest.FixtureRequest) -> DraftHeads:
 
 def native(heads: DraftHeads, precision: torch.dtype = torch.float32) -> NativeHeads:
     blocks = weights_of(heads.inward), weights_of(heads.outward)
-    return NativeHeads(*blocks, heads.linear_weights(), heads.told(), precision)
+    return NativeHeads(*blocks, heads.linear_weights(), heads.token_rows(), precision)
 
 
 def context_of(rows: int, *, trials: int = 0, temperature: float = 1.0) -> Context:

@@ -15,9 +15,9 @@ from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_kind import mtp_drafter
 from talkahead.drafting.mtp_modules import MtpModules
-from talkahead.drafting.public_modules import read_public_modules
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.llasa.drafts import module_name
 from talkahead.speculation.contracts import Context, Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -48,6 +48,13 @@ def public_state(llama: Llama) -> dict[str, Tensor]:
         state[f"mtp_{number}_proj.bias"] = 0.1 * torch.randn(WIDTH)
         state[f"mtp_{number}_local_RMSNorm.weight"] = 1.0 + 0.1 * torch.randn(WIDTH)
     return {name: value.float() for name, value in state.items()}
+
+
+def modules_of(state: dict[str, Tensor], llama: Llama) -> MtpModules:
+    """As they are imported."""
+    modules = MtpModules(llama.config, MODULES, sees_tokens=False, has_norm=False, sees_prompt=True)
+    modules.load_state_dict({module_name(name): value for name, value in state.items()})
+    return modules.requires_grad_(False)
 
 
 # The formula, over a whole prefix: h_k = Block_k(proj_k(RMSNorm_k(h_{k-1}))), logits_k = lm_head(h_k)
@@ -150,7 +157,7 @@ def watched(modules: MtpModules, llama: Llama, dtype: torch.dtype) -> Watched:
 @pytest.mark.parametrize("dtype", DTYPES, ids=IDS)
 def test_drafts_are_those_of_the_formula(llama: Llama, dtype: torch.dtype) -> None:
     state = public_state(llama)
-    drafter = watched(read_public_modules(state, llama.config), llama, dtype)
+    drafter = watched(modules_of(state, llama), llama, dtype)
     history = spoken(llama, drafter, dtype, 0.0)
     for before, tree in zip(history, drafter.trees, strict=False):
         for prompt, tokens, proposed in zip(prompts(), before, tree.tolist(), strict=True):
@@ -163,7 +170,7 @@ def test_drafts_are_those_of_the_formula(llama: Llama, dtype: torch.dtype) -> No
 @pytest.mark.parametrize("temperature", [0.0, 0.9], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=IDS)
 def test_they_change_no_token(llama: Llama, dtype: torch.dtype, temperature: float) -> None:
-    drafter = watched(read_public_modules(public_state(llama), llama.config), llama, dtype)
+    drafter = watched(modules_of(public_state(llama), llama), llama, dtype)
     drafted = spoken(llama, drafter, dtype, temperature)[-1]
     plain = spoken(llama, NullDrafter(), dtype, temperature)[-1]
     for one, other in zip(drafted, plain, strict=True):
@@ -175,7 +182,7 @@ def test_they_change_no_token(llama: Llama, dtype: torch.dtype, temperature: flo
 def test_they_are_served_from_their_folder(llama: Llama, tmp_path: Path) -> None:
     talker, folder = tmp_path / "talker", tmp_path / "mtp"
     make_llama(llama.config).float().save(talker)
-    modules = read_public_modules(public_state(llama), llama.config)
+    modules = modules_of(public_state(llama), llama)
     Draft("mtp", modules, target_hash(talker)).save(folder)
     read = Draft.load(folder, talker).network
     assert isinstance(read, MtpModules) and read.sees_prompt and not read.has_norm
@@ -188,13 +195,3 @@ def test_they_are_served_from_their_folder(llama: Llama, tmp_path: Path) -> None
     config.write_text(config.read_text().replace('"sees_tokens": false', '"sees_tokens": true'))
     with pytest.raises(ArtifactMismatch, match="sees_prompt and sees_tokens are both true"):
         Draft.load(folder, talker)
-
-
-def test_what_does_not_fit_is_refused(llama: Llama) -> None:
-    state = public_state(llama)
-    del state["mtp_2_proj.bias"]
-    with pytest.raises(ArtifactMismatch, match=r"missing or unknown: mtp_2_proj\.bias"):
-        read_public_modules(state, llama.config)
-    state["mtp_2_proj.bias"] = torch.zeros(3)
-    with pytest.raises(ArtifactMismatch, match=r"mtp_2_proj\.bias is \[3\], and must be \[32\]"):
-        read_public_modules(state, llama.config)

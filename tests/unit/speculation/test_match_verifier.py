@@ -49,7 +49,7 @@ def speak(shape: TreeShape, temperature: float, keys: Tensor) -> list[list[int]]
     while min(map(len, spoken)) < LENGTH:
         draft = torch.randint(STATES, (ROWS, len(shape) - 1, 1), generator=generator)
         tree = TokenTree(torch.cat([roots[:, None], draft], dim=1), shape)
-        logits = table[tree.tokens[:, :, 0]]
+        logits = table[tree.ids]
         context = Context(
             Rows.of(range(ROWS)), roots, positions, torch.empty(0), torch.empty(0), keys, settings
         )

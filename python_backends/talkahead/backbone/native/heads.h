@@ -10,7 +10,7 @@ struct heads {
     const struct matrix *inward, *outward; /* [K] each, of H and of D outputs; no outward: H = D */
     const float *inner_biases, *biases;    /* [K, H] and [K, D]; biases: of outward */
     const struct matrix *linears;          /* [K], of V outputs each */
-    const float *told;                     /* [V, D], added where a token follows; 0: heads see the same state */
+    const float *token_rows;               /* [V, D], added where a token follows; 0: heads see the same state */
 };
 
 /* What to draft below the root, depth by depth. Nodes that have children are growing. */
@@ -91,11 +91,11 @@ static void list_likely(const struct to_come *to_come, int64_t stream, int64_t d
                        settings->sharpness[stream] * to_come->confidence, logits, count, best);
 }
 
-/* to = from, and what is told of a token. */
+/* to = from, and what a token adds. */
 static void tell(const struct heads *heads, const float *from, int64_t token, float *to) {
-    const float *told = heads->told + token * heads->hidden;
+    const float *added = heads->token_rows + token * heads->hidden;
     for (int64_t i = 0; i < heads->hidden; i += LANES)
-        store(to + i, heads->told ? load(from + i) + load(told + i) : load(from + i));
+        store(to + i, heads->token_rows ? load(from + i) + load(added + i) : load(from + i));
 }
 
 /* states [R, D] = seen + W silu(V seen): a head's block, perhaps without W. */
@@ -134,7 +134,7 @@ static void grow_level(const struct heads *heads, const struct growth *growth, c
                 if (parents[node] == parent) tokens[first + node] = room->best[ranks[node]];
         }
         for (int64_t i = 0; i < growth->grown[level]; i++) {
-            const float *from = heads->told ? room->states : room->seen;
+            const float *from = heads->token_rows ? room->states : room->seen;
             tell(heads, from + (row * growing + parents[grows[i]]) * size, tokens[first + grows[i]],
                  room->next + (row * growth->grown[level] + i) * size);
         }

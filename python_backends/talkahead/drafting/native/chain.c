@@ -24,7 +24,7 @@ struct decoder {
 /* What a module is fed, [D]: its projector's product with the normed state, and what the token tells. */
 struct module {
     const float *norm, *projector; /* [D]; [D in, D out] */
-    const float *told;             /* [V, D], or [D] for all tokens */
+    const float *token_rows;       /* [V, D], or [D] for all tokens */
     float *states;                 /* [slots, T, D], of the module before */
 };
 
@@ -41,7 +41,7 @@ struct drafter {
     float *x, *states, *logits, *weights;   /* room: [S W, D] twice, [S W, V], what draws need */
     decode_function *decode;
     draw_function *draw;
-    draw_told_function *draw_told;
+    draw_with_probs_function *draw_with_probs;
     int64_t purpose, num_purposes;
 };
 
@@ -77,7 +77,7 @@ static void join(const struct drafter *drafter, const struct module *module, con
     double squares = 0;
     for (int64_t i = 0; i < hidden; i++) squares += (double)state[i] * state[i];
     float scale = (float)(1 / sqrt(squares / (double)hidden + drafter->epsilon));
-    memcpy(to, module->told + (drafter->sees_tokens ? token * hidden : 0), (size_t)hidden * sizeof *to);
+    memcpy(to, module->token_rows + (drafter->sees_tokens ? token * hidden : 0), (size_t)hidden * sizeof *to);
     for (int64_t i = 0; i < hidden; i++) {
         float value = state[i] * scale * module->norm[i];
         const float *weights = module->projector + i * hidden;
@@ -140,9 +140,9 @@ static void draw(const struct drafter *drafter, int64_t depth, const struct rows
         int64_t slot = rows->slots[s], position = rows->positions[s] + depth + 1;
         int64_t *token = rows->tokens + s * nodes + depth + 1;
         if (rows->probs)
-            drafter->draw_told(vocabulary, logits, &own, rows->keys[s], position, drafter->purpose,
-                               drafter->num_purposes, drafter->weights, token,
-                               rows->probs + (s * nodes + depth + 1) * vocabulary);
+            drafter->draw_with_probs(vocabulary, logits, &own, rows->keys[s], position, drafter->purpose,
+                                     drafter->num_purposes, drafter->weights, token,
+                                     rows->probs + (s * nodes + depth + 1) * vocabulary);
         else
             drafter->draw(1, 1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
                           drafter->num_purposes, drafter->weights, token, 0);

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from public_checkpoints import (
+from public_folders import (
     CODES,
     Public,
     greedy_codes,

@@ -21,6 +21,10 @@ class _Reader(Protocol):
     def read(self, download: Download, tokens: TextTokens) -> ImportedCheckpoint: ...
 
 
+def importable_families() -> tuple[str, ...]:
+    return tuple(_readers())
+
+
 def _readers() -> dict[str, _Reader]:
     modules = {name: f"talkahead.families.{name}.checkpoint" for name in family_names()}
     return {name: import_module(module) for name, module in modules.items() if find_spec(module)}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from talkahead.config import RequestOptions
-from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -24,6 +23,7 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
+from talkahead.transport.messages import StreamProgress, WindowDone
 from talkahead.types import SegmentHeader, StopReason, WindowHeader
 from torch import Tensor
 
@@ -158,7 +158,7 @@ class Rig:
         self.log: list[tuple[str, Outlet]] = []
         self.outlets: list[Outlet] = []
         self.answered: set[tuple[int, int, int]] = set()
-        self.told: list[StreamProgress] = []
+        self.progress: list[StreamProgress] = []
         self.logged: list[str] = []
         self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
@@ -168,7 +168,7 @@ class Rig:
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
             address=address,
-            tell=self._hear,
+            report_progress=self._take_progress,
             log=self.logged.append,
         )
 
@@ -208,9 +208,9 @@ class Rig:
     def _lose(self, window: Window, failure: Exception) -> None:
         self._losses.append((window.header, str(failure)))
 
-    def _hear(self, address: int, progress: StreamProgress) -> None:
+    def _take_progress(self, address: int, progress: StreamProgress) -> None:
         assert address == FRONTEND
-        self.told.append(progress)
+        self.progress.append(progress)
 
     def run(self, turns: int = 10_000) -> float:
         """Turn until there is nothing to do (or so many turns); returns the wait that the loop asks for."""

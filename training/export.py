@@ -11,8 +11,10 @@ import torch
 from talkahead.audio.codec import Codec
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.config import SamplingDefaults
 from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.text_encoder import TextEncoder
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import NAME, Manifest
 from talkahead.speech_format import SpeechFormat
 from torch import nn
@@ -44,6 +46,8 @@ def put(
     """
     assert isinstance(network, Codec | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
+    if isinstance(network, Llama):
+        write_sampling(SamplingDefaults(), folder)
     if speech is not None:
         speech.save(folder)
     written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))

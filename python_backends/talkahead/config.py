@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -109,6 +109,9 @@ SETTINGS: dict[str, Setting] = {
     "temperature": Real(0.0, 2.0, note=" (0 = the most likely frame)"),
     "top_p": Real(0.0, 1.0, is_open=True),
     "top_k": Whole(0, 65_536, note=" (0 = off)"),
+    "repetition_penalty": Real(1.0, 2.0, note=" (1 = off)"),
+    "ras_win_len": Whole(0, 100, note=" (0 = off)"),
+    "ras_win_max_num_repeat": Whole(1, 100),
     "seed": Whole(0, 2**63 - 1),
     "drafter": Choice(DRAFTER_NAMES),
     "verifier": Choice(VERIFIER_NAMES),
@@ -144,14 +147,31 @@ _TRANSPORT_PREFIX = "triton_"
 """Triton's own parameters (triton_enable_empty_final_response), which some versions hand on to the models."""
 
 
+FIRST_CHUNK_MS, CHUNK_MS = 80.0, 500.0
+"""Where a request does not set `first_chunk_frames`, `chunk_frames`. With 40 ms the first is no earlier, for
+steps are cheap, and a stream of 16 runs dry seven times as often."""
+
+
 @dataclass(frozen=True)
-class RequestOptions:
-    """The request parameters of one stream, checked."""
+class SamplingDefaults:
+    """How a checkpoint wants its tokens drawn, where a request does not say (`generation_config.py`)."""
 
     temperature: float = 0.7
     top_p: float = 0.95
     top_k: int = 0
     """0 = off."""
+    repetition_penalty: float = 1.0
+    """Of every token that the talker has said, its reference's among them; 1 = off."""
+    ras_win_len: int = 0
+    """Tokens that repetition-aware sampling looks back at; 0 = off. Nothing is drawn at temperature 0."""
+    ras_win_max_num_repeat: int = 1
+    """Found so often among these, a token is drawn again, as if there were no other setting."""
+
+
+@dataclass(frozen=True)
+class RequestOptions(SamplingDefaults):
+    """The request parameters of one stream, checked."""
+
     seed: int | None = None
     """None: the frontend picks one and returns it in STATS."""
     drafter: str | None = None
@@ -170,9 +190,9 @@ class RequestOptions:
     """The draft is as large as that, whatever the load."""
     max_seconds: float = 3600.0
     """Speech is cut after this many seconds (stop reason MAX_SECONDS)."""
-    first_chunk_frames: int = 4
-    """80 ms: as early as 40 (the steps are cheap), and a stream of 16 runs dry a seventh as often."""
-    chunk_frames: int = 25
+    first_chunk_frames: int | None = None
+    chunk_frames: int | None = None
+    """None: as many as last `FIRST_CHUNK_MS` and `CHUNK_MS`."""
     urgency: int = 2
     """1 can wait, 3 goes first."""
     deadline_ms: int | None = None
@@ -185,19 +205,27 @@ class RequestOptions:
         return {name: value for name, value in given.items() if value is not None}
 
     @classmethod
-    def from_parameters(cls, parameters: Mapping[str, ParameterValue]) -> Self:
+    def from_parameters(
+        cls, parameters: Mapping[str, ParameterValue], defaults: SamplingDefaults | None = None
+    ) -> Self:
         """Reads Triton's request parameters; raises BadRequest that names what is allowed."""
         values = {
             name: _read(name, value)
             for name, value in parameters.items()
             if not name.startswith(_TRANSPORT_PREFIX)
         }
-        return cls(**values)
+        options = cls(**{**(asdict(defaults) if defaults else {}), **values})
+        repeats, window = values.get("ras_win_max_num_repeat", 0), options.ras_win_len
+        if repeats > window:
+            raise BadRequest(
+                "ras_win_max_num_repeat", repeats, f"a whole number up to ras_win_len, which is {window}"
+            )
+        return options
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str, defaults: SamplingDefaults) -> Self:
         """Reads what `request.parameters()` of the Python backend returns."""
-        return cls.from_parameters(json.loads(text) if text else {})
+        return cls.from_parameters(json.loads(text) if text else {}, defaults)
 
 
 def _read(name: str, value: ParameterValue) -> Any:  # noqa: ANN401

@@ -7,12 +7,29 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from talkahead.config import SETTINGS, ModelConfig, RequestOptions, child_environment
+from talkahead.config import SETTINGS, ModelConfig, RequestOptions, SamplingDefaults, child_environment
 from talkahead.errors import BadRequest, Code
 
 
 def test_nothing_given_is_the_default() -> None:
-    assert RequestOptions.from_json("") == RequestOptions.from_parameters({}) == RequestOptions()
+    assert RequestOptions.from_json("", SamplingDefaults()) == RequestOptions()
+    assert RequestOptions.from_parameters({}) == RequestOptions()
+
+
+def test_what_a_request_does_not_set_comes_from_the_checkpoint() -> None:
+    defaults = SamplingDefaults(0.6, 0.8, 50, 1.1, 10, 2)
+    options = RequestOptions.from_json(
+        '{"temperature": 0.9, "ras_win_max_num_repeat": 10, "seed": 4}', defaults
+    )
+    assert options == RequestOptions(0.9, 0.8, 50, 1.1, 10, 10, seed=4)
+    assert RequestOptions.from_json("", defaults) == RequestOptions(0.6, 0.8, 50, 1.1, 10, 2)
+
+
+def test_a_window_cannot_hold_more_of_a_token_than_it_is_long() -> None:
+    given = {"ras_win_len": 7, "ras_win_max_num_repeat": 7}
+    assert RequestOptions.from_parameters(given).ras_win_max_num_repeat == 7
+    with pytest.raises(BadRequest, match=r"8 is not accepted; .* up to ras_win_len, which is 7"):
+        RequestOptions.from_parameters({**given, "ras_win_max_num_repeat": 8})
 
 
 def test_numbers_may_come_as_strings() -> None:
@@ -37,6 +54,11 @@ def test_triton_s_own_parameters_are_not_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
+        ("repetition_penalty", 0.9, "a number from 1 to 2 (1 = off)"),
+        ("repetition_penalty", "nan", "a number from 1 to 2 (1 = off)"),
+        ("ras_win_len", 101, "a whole number from 0 to 100 (0 = off)"),
+        ("ras_win_max_num_repeat", 0, "a whole number from 1 to 100"),
+        ("ras_win_max_num_repeat", 1, "a whole number up to ras_win_len, which is 0"),
         ("temperature", math.nan, "a number from 0 to 2"),
         ("temperature", -0.1, "a number from 0 to 2"),
         ("temperature", "warm", "a number from 0 to 2"),
@@ -85,7 +107,8 @@ def test_any_parameters_are_read_or_refused(parameters: dict[str, object]) -> No
         options = RequestOptions.from_parameters(parameters)
     except BadRequest:
         return
-    assert 0 <= options.temperature <= 2 and 0 < options.top_p <= 1 and 1 <= options.chunk_frames <= 250
+    assert 0 <= options.temperature <= 2 and 0 < options.top_p <= 1
+    assert options.chunk_frames is None or 1 <= options.chunk_frames <= 250
 
 
 def test_a_model_is_told_its_folder_and_parameters() -> None:

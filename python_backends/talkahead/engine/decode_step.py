@@ -24,12 +24,19 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
+from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.next_roots import advance_rows
+from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree
+
+_METHODS = 64
+"""Kept at once, under rules."""
+_NO_HISTORY = torch.zeros(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class Admission:
 
     Args:
         method: how it is drafted for and verified; None: as the step's own.
+        history: int64 [H], the talker's own tokens in the prompt, in order.
     """
 
     slot: int
@@ -63,6 +71,7 @@ class Admission:
     seed: int
     segment: int
     method: Method | None = None
+    history: Tensor = _NO_HISTORY
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,7 @@ class DecodeStep:
 
     Args:
         drafter, verifier: of segments that bring no method of their own.
+        allowed: what may be drawn at each step of a frame; None: anything.
         clock: seconds, by which methods learn what their steps cost; None: `step_clock`.
     """
 
@@ -129,12 +139,16 @@ class DecodeStep:
         drafter: Drafter,
         verifier: Verifier,
         *,
+        allowed: AllowedByStep | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         slots, device = backbone.num_slots, backbone.device
         self._backbone = backbone
         self._clock = clock or step_clock(backbone.device)
         self._default = Method(drafter, verifier)
+        self._allowed = allowed
+        self._under = lru_cache(_METHODS)(Method.under)
+        """Gives rows of one method under the same rules one object, so that they go together."""
         self._methods = [self._default] * slots
         self._lineup: _Lineup | None = None
         self._roots = torch.zeros((slots, 1), dtype=torch.int64, device=device)
@@ -144,6 +158,8 @@ class DecodeStep:
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
         self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
+        wholes = (torch.zeros_like(self._positions) for _ in range(3))
+        self._repetition = RepetitionSettings(zeros + 1.0, *wholes)
 
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
@@ -156,7 +172,9 @@ class DecodeStep:
         self._write_settings(where, admissions)
         scored = self._backbone.prefill(slots, prompts, lengths)
         for slot, admission in zip(slots, admissions, strict=True):
-            self.assign(slot, admission.method or self._default)
+            rules = HistoryRules.of(admission.options, self._allowed)
+            self.assign(slot, self._under(admission.method or self._default, rules))
+            self._frames[slot, self._frames.shape[1] - len(admission.history) :, 0] = admission.history
         for drafter in {id(one): one for one in map(self._drafter_of, slots)}.values():
             own = [line for line, slot in enumerate(slots) if self._drafter_of(slot) is drafter]
             drafter.admit([slots[line] for line in own], prompts[own], [lengths[line] for line in own])
@@ -184,6 +202,12 @@ class DecodeStep:
             column([one.top_k for one in options], torch.int64),
             column([one.top_p for one in options], torch.float64),
         )
+        self._repetition[where] = RepetitionSettings(
+            column([one.repetition_penalty for one in options], torch.float64),
+            column([one.ras_win_len for one in options], torch.int64),
+            column([one.ras_win_max_num_repeat for one in options], torch.int64),
+            column([len(one.history) for one in admissions], torch.int64),
+        )
         self._keys[where] = stream_keys(
             column([one.seed for one in admissions], torch.int64),
             column([one.segment for one in admissions], torch.int64),
@@ -192,13 +216,30 @@ class DecodeStep:
     def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
         scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
-        first = draw(scored.logits, self._settings[where], self._keys[where], zeros[:, None])
+        scored, ruled = self._ruled_before_first(where, scored)
+        first = draw(scored.logits, ruled.settings, ruled.keys, zeros[:, None])
         self._roots[where] = first
         self._positions[where] = zeros
         self._frames[where, 0] = first
         self._hidden[where] = scored.hidden[:, 0]
         drawn: npt.NDArray[np.int64] = first.cpu().numpy()
         return drawn
+
+    def _ruled_before_first(self, where: Tensor, scored: Scored) -> tuple[Scored, Context]:
+        """Under the rules of slots whose latest token is the last one of their prompts."""
+        latest = self._frames[where, -1]
+        context = Context(
+            rows=Rows(where),
+            roots=latest,
+            positions=torch.full_like(where, -1),
+            hidden=scored.hidden[:, 0],
+            frames=self._frames[where],
+            keys=self._keys[where],
+            settings=self._settings[where],
+            repetition=self._repetition[where],
+        )
+        rules = HistoryRules.together(self._methods[slot].rules for slot in where.tolist())
+        return rules.apply(TokenTree(latest[:, None]), scored, context)
 
     @torch.inference_mode()
     def run(self, slots: Sequence[int]) -> Drawn:
@@ -237,6 +278,7 @@ class DecodeStep:
             frames=rows.take(self._frames),
             keys=rows.take(self._keys),
             settings=SamplingSettings(*map(rows.take, self._settings.columns)),
+            repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),
         )
 
     def _disband(self) -> None:
@@ -256,12 +298,12 @@ class DecodeStep:
 
     def _settle(self, part: _Part, tree: TokenTree, scored: Scored, context: Context) -> _Outcome:
         """Accept what is right of a part's trees, and bring its rows to their next roots."""
-        verifier = part.method.verifier
-        accepted = verifier.accept(tree, scored, context)
+        method = part.method
+        accepted = method.verifier.accept(tree, *method.rules.apply(tree, scored, context))
         self._backbone.commit(accepted, tree.shape, context.rows)
-        part.method.drafter.observe(tree, scored, accepted, context)
+        method.drafter.observe(tree, scored, accepted, context)
         tokens = advance_rows(tree, scored, accepted, context)
-        if verifier.history_frames:
+        if method.looks_back:
             self._remember(context, tokens, accepted.counts)
         return _Outcome(tokens, accepted.counts, tree.num_nodes)
 

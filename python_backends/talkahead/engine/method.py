@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from talkahead.engine.draft_budget import DraftBudget
 from talkahead.speculation.contracts import Drafter, Verifier
+from talkahead.speculation.history_rules import NO_RULES, HistoryRules
 from talkahead.speculation.pairs import PLAIN, Pair
 
 
@@ -18,6 +19,7 @@ class Method:
         nodes: of a tree at most, root included; None: the drafter's own default.
         tells_probs: whether the verifier reads the distributions of drafted tokens.
         budget: what is worth drafting now, or None where the number of nodes is fixed.
+        rules: what is made of the target's logits before it verifies.
     """
 
     drafter: Drafter
@@ -26,6 +28,15 @@ class Method:
     nodes: int | None = None
     tells_probs: bool = True
     budget: DraftBudget | None = None
+    rules: HistoryRules = NO_RULES
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether what has been said must be remembered."""
+        return self.rules.looks_back or self.verifier.history_frames > 0
+
+    def under(self, rules: HistoryRules) -> Method:
+        return self if rules == self.rules else replace(self, rules=rules)
 
     def nodes_among(self, rows: int) -> int | None:
         """Nodes of each tree in a step of so many rows; 1: no draft."""

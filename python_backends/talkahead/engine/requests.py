@@ -5,7 +5,7 @@ Shapes: P prompt rows, D hidden size, W frames of a window, C codebooks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -47,6 +47,7 @@ class SegmentRequest:
 
     Args:
         method: how it is drafted for and verified; None: plainly.
+        history: int64 [H], the talker's own tokens that stand in the prompt, in order: a reference's.
     """
 
     header: SegmentHeader
@@ -55,3 +56,4 @@ class SegmentRequest:
     request_id: str
     outlet: Outlet
     method: Method | None = None
+    history: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from talkahead.audio.windows import Cut, WindowPlan
+from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
 from talkahead.engine.early_cancels import EarlyCancels
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -91,16 +92,16 @@ class Streams:
         return stream
 
     def _open(self, request: SegmentRequest, now: float) -> Stream:
-        config, options = self._config, request.options
+        config, options, speech = self._config, request.options, self._config.speech
         self._generation += 1
         stream = Stream(
             request,
             self._generation,
             plan=WindowPlan(
-                config.speech.context_frames,
-                config.speech.lookahead_frames,
-                options.first_chunk_frames,
-                options.chunk_frames,
+                speech.context_frames,
+                speech.lookahead_frames,
+                options.first_chunk_frames or speech.frames_covering(FIRST_CHUNK_MS),
+                options.chunk_frames or speech.frames_covering(CHUNK_MS),
             ),
             deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),
             now=now,

@@ -202,6 +202,9 @@ class TalkerLoop:
             return BadRequest("SEGMENT: pause_frames", pause, f"a whole number from 0 to {longest}")
         if not np.isfinite(prompt).all():
             return TalkaheadError("PROMPT: the encoder sent numbers that are not finite")
+        history, tokens = request.history, self._backbone.vocab_size
+        if history.ndim != 1 or len(history) > len(prompt) or not ((history >= 0) & (history < tokens)).all():
+            return BadRequest("HISTORY", history, f"at most {len(prompt)} tokens from 0 to {tokens - 1}")
         return None
 
     def _refusal(self, request: SegmentRequest, num_queued: int, now: float) -> TalkaheadError | None:
@@ -304,5 +307,5 @@ class TalkerLoop:
 
 def _admission(slot: int, request: SegmentRequest) -> Admission:
     prompt = torch.from_numpy(np.array(request.prompt, dtype=np.float32))
-    header = request.header
-    return Admission(slot, prompt, request.options, header.seed, header.segment, request.method)
+    header, history = request.header, torch.from_numpy(np.array(request.history, dtype=np.int64))
+    return Admission(slot, prompt, request.options, header.seed, header.segment, request.method, history)

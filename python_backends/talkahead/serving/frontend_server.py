@@ -16,6 +16,7 @@ from talkahead.drafting.draft_files import read_offer
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.families.contracts import Segment, Units
 from talkahead.families.registry import load_family
+from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
@@ -76,6 +77,7 @@ class FrontendServer:
         self._speech = SpeechFormat.read(vocoder)
         family = load_family(self._speech.family)
         self._offer = read_offer(config.artifact_folder("talker"))
+        self._sampling = read_sampling(config.artifact_folder("talker"))
         self._no_units = np.zeros((1, family.unit_columns), np.int32)
         self._text = family.frontend(config.folder, self._speech)
         deque(self._text.segments(_WARM_UP_TEXT, None), maxlen=0)
@@ -105,7 +107,7 @@ class FrontendServer:
     def _read(self, request: InferenceRequest, sender: ResponseSender) -> Utterance:
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
-        options = RequestOptions.from_json(request.parameters())
+        options = RequestOptions.from_json(request.parameters(), self._sampling)
         select(options, self._offer)
         voice = self._wire.text(request, "VOICE")
         reference = self._reference(request, voice)

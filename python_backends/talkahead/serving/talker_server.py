@@ -16,6 +16,7 @@ from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import TalkaheadError
 from talkahead.families.registry import load_family
+from talkahead.generation_config import read_sampling
 from talkahead.serving.default_pair import default_pair
 from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
@@ -64,6 +65,7 @@ class TalkerServer:
         tokens = load_family(speech.family).token_map(speech)
         parts = TalkerParts.load(config, speech, tokens, device)
         backbone, offer = parts.backbone, parts.methods.offer
+        self._sampling = read_sampling(config.folder)
         forecast = forecast_of(parts, config)
         pair = default_pair(config, offer, forecast)
         self._methods = parts.methods.serving(forecast, pair)
@@ -105,7 +107,7 @@ class TalkerServer:
         self._telemetry.close()
 
     def _read(self, request: InferenceRequest, outlet: SenderOutlet) -> SegmentRequest:
-        options = RequestOptions.from_json(request.parameters())
+        options = RequestOptions.from_json(request.parameters(), self._sampling)
         return SegmentRequest(
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
             prompt=self._wire.array(request, "PROMPT").astype(np.float32),

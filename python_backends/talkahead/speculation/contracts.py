@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
+from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from talkahead.speculation.token_tree import TokenTree
@@ -58,7 +59,8 @@ class Context:
         roots: int64 [B, C], drawn and not yet scored.
         positions: int64 [B], the frame index of the root in its segment.
         hidden: [B, D], the target's last hidden state, from which the root was drawn.
-        frames: int64 [B, F, C], the segment's frames so far; row b holds `positions[b] + 1` of them.
+        frames: int64 [B, F, C], where a rule or a verifier looks back: the segment's so far; row b holds
+            `positions[b] + 1` of them. Those in its prompt stand at the end: place -1 is before place 0.
         keys: int64 [B], the segment's key for `draws`.
         settings: temperature, top-k and top-p per row.
         wish: how much to draft.
@@ -66,6 +68,7 @@ class Context:
             they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are
             kept hold until the next step. A forward leaves no cache warm: making them anew is what calls
             would spend their time on.
+        repetition: what rules on history go by, where there are any.
     """
 
     rows: Rows
@@ -77,6 +80,7 @@ class Context:
     settings: SamplingSettings
     wish: Wish = Wish()
     kept: dict[Hashable, Any] | None = None
+    repetition: RepetitionSettings | None = None
 
     @cached_property
     def roots_alone(self) -> TokenTree:
@@ -103,6 +107,7 @@ class Context:
             keys=self.keys[lines],
             settings=self.settings[lines],
             wish=self.wish,
+            repetition=None if self.repetition is None else self.repetition[lines],
         )
 
 

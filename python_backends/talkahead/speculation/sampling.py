@@ -13,13 +13,17 @@ from torch import Tensor
 
 from talkahead.speculation.draws import Purpose, draw_keys, exponentials
 from talkahead.speculation.native_sampler import NativeSampler, native_sampler
+from talkahead.speculation.row_columns import RowColumns
+
+_OFF = torch.iinfo(torch.int64).max
+"""A top-k that no vocabulary reaches."""
 
 NARROW = 128
 """Candidates looked at first: a nucleus is rarely wider, and a top-k costs a tenth of a sort."""
 
 
 @dataclass(frozen=True)
-class SamplingSettings:
+class SamplingSettings(RowColumns):
     """Settings per row, [R] each.
 
     Args:
@@ -39,20 +43,16 @@ class SamplingSettings:
         """From float64 temperatures (0: the most likely token), int64 top_k (0: off) and float64 top_p."""
         is_sampled = temperature > 0
         sharpness = 1.0 / torch.where(is_sampled, temperature, 1.0)
-        return cls(sharpness, is_sampled, torch.where(top_k > 0, top_k, torch.iinfo(torch.int64).max), top_p)
+        return cls(sharpness, is_sampled, torch.where(top_k > 0, top_k, _OFF), top_p)
 
-    def __getitem__(self, rows: slice | Tensor) -> SamplingSettings:
+    def unfiltered_where(self, rows: Tensor) -> SamplingSettings:
+        """The same, but some rows, bool [R], are drawn as their logits are: neither sharpened nor cut."""
         return SamplingSettings(
-            self.sharpness[rows], self.is_sampled[rows], self.top_k[rows], self.top_p[rows]
+            torch.where(rows, 1.0, self.sharpness),
+            self.is_sampled,
+            torch.where(rows, _OFF, self.top_k),
+            torch.where(rows, 1.0, self.top_p),
         )
-
-    def __setitem__(self, rows: slice | Tensor, values: SamplingSettings) -> None:
-        for mine, theirs in zip(self.columns, values.columns, strict=True):
-            mine[rows] = theirs
-
-    @property
-    def columns(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return self.sharpness, self.is_sampled, self.top_k, self.top_p
 
     def repeat(self, times: int) -> SamplingSettings:
         """Each row `times` times in a row: the settings of a tree's nodes."""

@@ -25,6 +25,7 @@ VERIFIERS = {
     "mtp": ("match", "ratio", "biased", "tolerance", "topk"),
     "draft_lm": ("match", "ratio", "biased", "groups", "tolerance", "topk"),
 }
+SAMPLED = RequestOptions(temperature=0.9)
 PAIRS = [(drafter, verifier) for drafter, own in VERIFIERS.items() for verifier in own]
 MIXED = [("none", "match"), ("heads", "tolerance"), ("mtp", "topk"), ("draft_lm", "groups")]
 DTYPES = [
@@ -62,24 +63,28 @@ def method_of(crowd: Crowd, pair: tuple[str, str]) -> Method:
     return crowd.book.of(RequestOptions(drafter=drafter, verifier=verifier, pin_draft=pinned))
 
 
-def counted(llama: Llama, dtype: torch.dtype, rows: int, *pairs: tuple[str, str]) -> list[int]:
+def counted(
+    llama: Llama, dtype: torch.dtype, rows: int, *pairs: tuple[str, str], options: RequestOptions = SAMPLED
+) -> list[int]:
     """The bytecodes of each of a few steps of rows that all say the same, so that data make no difference.
 
     Each pair has as many rows as the others. What a step keeps for the next ones has been made before.
     """
     crowd = Crowd(llama, MANY, dtype)
     prompt = torch.randn((4, WIDTH), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    each, options = rows // len(pairs), RequestOptions(temperature=0.9)
+    each = rows // len(pairs)
     methods = [method_of(crowd, pair) for pair in pairs]
     crowd.step.admit([Admission(slot, prompt, options, 5, 0, methods[slot // each]) for slot in range(rows)])
     crowd.step.run(range(rows))
     return [bytecodes_of(lambda: crowd.step.run(range(rows))) for _ in range(STEPS)]
 
 
-def growth(llama: Llama, dtype: torch.dtype, *pairs: tuple[str, str]) -> float:
+def growth(
+    llama: Llama, dtype: torch.dtype, *pairs: tuple[str, str], options: RequestOptions = SAMPLED
+) -> float:
     """Bytecodes of a step for each row more, at most."""
-    counted(llama, dtype, FEW, *pairs)  # for what is computed once per process
-    few, many = (counted(llama, dtype, rows, *pairs) for rows in (FEW, MANY))
+    counted(llama, dtype, FEW, *pairs, options=options)  # for what is computed once per process
+    few, many = (counted(llama, dtype, rows, *pairs, options=options) for rows in (FEW, MANY))
     assert min(few) > 100
     return max(more - less for less, more in zip(few, many, strict=True)) / (MANY - FEW)
 
@@ -97,6 +102,12 @@ def test_a_step_of_many_rows_runs_the_python_of_a_step_of_few(
 
 def test_so_does_a_step_of_rows_of_several_methods(llama: Llama, dtype: torch.dtype) -> None:
     assert growth(llama, dtype, *MIXED) < 1
+
+
+@pytest.mark.parametrize("pair", [("none", "match"), ("heads", "match"), ("draft_lm", "ratio")], ids="+".join)
+def test_so_does_a_step_of_rows_under_rules(llama: Llama, dtype: torch.dtype, pair: tuple[str, str]) -> None:
+    ruled = replace(SAMPLED, repetition_penalty=1.2, ras_win_len=10)
+    assert growth(llama, dtype, pair, options=ruled) < 1
 
 
 def test_a_loop_over_rows_is_noticed(llama: Llama, dtype: torch.dtype) -> None:

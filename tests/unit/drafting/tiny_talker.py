@@ -129,6 +129,7 @@ class Utterance:
     tokens: list[int] = field(default_factory=list)
     steps: int = 0
     slot: int = -1
+    history: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
 
 def utterances_of(temperature: float, count: int = 14) -> list[Utterance]:
@@ -171,9 +172,10 @@ class Pool:
 
     def run(self) -> None:
         drawn = self.step.run([one.slot for one in self.running])
-        for row, utterance in enumerate(self.running):
-            utterance.tokens += drawn.tokens[row, : drawn.counts[row], 0].tolist()
-            utterance.steps += 1
+        by_slot = {one.slot: one for one in self.running}
+        for row, slot in enumerate(drawn.slots.tolist()):
+            by_slot[slot].tokens += drawn.tokens[row, : drawn.counts[row], 0].tolist()
+            by_slot[slot].steps += 1
 
     def join(self, utterances: list[Utterance]) -> None:
         if not utterances:
@@ -184,7 +186,10 @@ class Pool:
         for utterance, slot in zip(utterances, free, strict=False):
             utterance.slot = slot
         firsts = self.step.admit(
-            [Admission(one.slot, one.prompt, one.options, one.seed, segment=0) for one in utterances]
+            [
+                Admission(one.slot, one.prompt, one.options, one.seed, segment=0, history=one.history)
+                for one in utterances
+            ]
         )
         for utterance, first in zip(utterances, firsts, strict=True):
             utterance.tokens += first.tolist()

@@ -16,7 +16,7 @@ from talkahead.engine.engine_telemetry import NoTelemetry
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import TalkaheadError
-from talkahead.families.single_code import SingleCode
+from talkahead.families.code_tokens import CodeTokens
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -45,7 +45,7 @@ SPEECH = SpeechFormat(
     max_positions=FRAME_LIMIT + 8,
     segment_positions=FRAME_LIMIT + 8,
 )
-CONFIG = EngineConfig(SPEECH, SingleCode.of(SPEECH), first_chunk_limit_s=0.1)
+CONFIG = EngineConfig(SPEECH, CodeTokens(SPEECH.codebooks), first_chunk_limit_s=0.1)
 
 
 def script(voice: int, frames: int) -> list[int]:

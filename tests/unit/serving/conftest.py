@@ -13,9 +13,10 @@ from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.config import ModelConfig
+from talkahead.config import ModelConfig, SamplingDefaults
 from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
 from tiny_drafts import put_drafts
@@ -54,6 +55,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_position_embeddings=1536,
     )
     Llama(llama).save(folder / "talker" / "1")
+    write_sampling(SamplingDefaults(), folder / "talker" / "1")
     for model in ("vocoder", "encoder", "talker"):
         _describe(folder / model / "1")
     return folder

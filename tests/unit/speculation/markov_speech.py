@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import torch
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.draws import stream_keys, trial_streams
+from talkahead.speculation.history_rules import NO_RULES, HistoryRules
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw, probabilities
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
@@ -122,9 +124,18 @@ def keys_of(rows: int, seed: int = 0) -> Tensor:
     return stream_keys(torch.arange(rows) + 1_000_003 * seed, torch.zeros(rows, dtype=torch.int64))
 
 
-def context_of(roots: Tensor, positions: Tensor, keys: Tensor, settings: SamplingSettings) -> Context:
+def context_of(
+    roots: Tensor,
+    positions: Tensor,
+    keys: Tensor,
+    settings: SamplingSettings,
+    frames: Tensor | None = None,
+    repetition: RepetitionSettings | None = None,
+) -> Context:
     nothing = torch.zeros(len(roots), 0)
-    return Context(Rows.of(range(len(roots))), roots, positions, nothing, nothing, keys, settings)
+    frames = nothing if frames is None else frames
+    rows = Rows.of(range(len(roots)))
+    return Context(rows, roots, positions, nothing, frames, keys, settings, repetition=repetition)
 
 
 @dataclass(frozen=True)
@@ -142,6 +153,8 @@ def speak(
     settings: SamplingSettings,
     length: int,
     seed: int = 0,
+    rules: HistoryRules = NO_RULES,
+    repetition: RepetitionSettings | None = None,
 ) -> Spoken:
     """Every row starts from the token 0, which is not among those returned."""
     rows = len(settings.sharpness)
@@ -149,9 +162,10 @@ def speak(
     tokens = torch.zeros((rows, length + 1), dtype=torch.int64)
     num_committed = num_steps = 0
     while int(positions.min()) < length:
-        context = context_of(roots, positions, keys_of(rows, seed), settings)
+        context = context_of(roots, positions, keys_of(rows, seed), settings, tokens[..., None], repetition)
         tree = drafter.propose(context)
-        accepted = verifier.accept(tree, backbone.score(tree, context.rows), context)
+        scored = backbone.score(tree, context.rows)
+        accepted = verifier.accept(tree, *rules.apply(tree, scored, context))
         added = tokens_of(tree, accepted)
         for column in range(added.shape[1]):
             places = positions + 1 + column

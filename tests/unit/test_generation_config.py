@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from talkahead.config import SamplingDefaults
+from talkahead.errors import ArtifactMismatch
+from talkahead.generation_config import NAME, read_sampling, write_sampling
+from transformers import GenerationConfig
+
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository" / "talker" / "1"
+
+
+def reading(folder: Path, **described: object) -> SamplingDefaults:
+    (folder / NAME).write_text(json.dumps(described))
+    return read_sampling(folder)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    for defaults in (SamplingDefaults(0.8, 0.9, 50, 1.2, 10, 3), SamplingDefaults(temperature=0.0)):
+        write_sampling(defaults, tmp_path)
+        assert read_sampling(tmp_path) == defaults
+
+
+def test_the_shipped_talker_is_drawn_from_as_ever() -> None:
+    assert read_sampling(SHIPPED) == SamplingDefaults(0.7, 0.95, 0, 1.0, 0, 1)
+
+
+def test_what_transformers_writes_is_read_as_transformers_does(tmp_path: Path) -> None:
+    """What it leaves out is not off: its `top_k` is 50."""
+    public = GenerationConfig(
+        do_sample=True, temperature=0.6, repetition_penalty=1.1, eos_token_id=[5, 6], max_length=2048
+    )
+    public.save_pretrained(tmp_path)
+    assert read_sampling(tmp_path) == SamplingDefaults(0.6, 1.0, 50, 1.1)
+    assert GenerationConfig._get_default_generation_params()["top_k"] == 50
+    assert reading(tmp_path).temperature == 0.0
+    assert reading(tmp_path, do_sample=False, temperature=0.6) == SamplingDefaults(0.0, 1.0, 50)
+
+
+@pytest.mark.parametrize(
+    ("described", "told"),
+    [
+        (
+            {"min_p": 0.1, "num_beams": 4},
+            "min_p, num_beams cannot be honoured; known: do_sample, temperature",
+        ),
+        ({"temperature": 7}, "temperature is 7; allowed: a number from 0 to 2"),
+        ({"top_k": "many"}, "top_k is 'many'; allowed: a whole number"),
+        ({"repetition_penalty": [1.1]}, r"repetition_penalty is \[1.1\]; allowed: a number from 1 to 2"),
+        ({"do_sample": "yes"}, "do_sample is 'yes'; allowed: true or false"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(tmp_path: Path, described: dict[str, object], told: str) -> None:
+    with pytest.raises(ArtifactMismatch, match=f"{NAME}.*{told}"):
+        reading(tmp_path, **described)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]"], ids=["missing", "broken", "a list"])
+def test_a_file_that_says_nothing_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / NAME).write_text(text)
+    with pytest.raises(ArtifactMismatch, match=NAME):
+        read_sampling(tmp_path)

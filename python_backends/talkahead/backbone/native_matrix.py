@@ -61,14 +61,15 @@ class MatrixPacker:
         kind, parts = self._kind_of(weight)
         panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
         self._kept.append(panels)
-        scales, offsets = [], []
+        # Small pieces of memory that stayed would keep the blocks around them from being used again.
+        steps, offsets = torch.zeros(outputs), torch.zeros(outputs, dtype=torch.int32)
         for first in range(0, outputs, _BLOCK):
-            values = plain(weight[first : first + _BLOCK])
+            own = slice(first, first + _BLOCK)
+            values = plain(weight[own])
             if kind == _BYTES:
-                steps = values.abs().amax(1).clamp_min(1e-30) / 127
-                values = (values / steps[:, None]).round()
-                scales.append(steps)
-                offsets.append((128 * values.sum(1)).to(torch.int32))
+                steps[own] = values.abs().amax(1).clamp_min(1e-30) / 127
+                values = (values / steps[own, None]).round()
+                offsets[own] = (128 * values.sum(1)).to(torch.int32)
             elif kind == _PAIRED:
                 values = values.bfloat16().float()
             start = panels.data_ptr() + self._library.talkahead_packed_bytes(inputs, first, kind)
@@ -76,7 +77,7 @@ class MatrixPacker:
         return Matrix(
             panels.data_ptr(),
             *(inputs, outputs, kind, parts),
-            *(self._padded(torch.cat(columns)) if columns else None for columns in (scales, offsets)),
+            *(self._padded(column) if kind == _BYTES else None for column in (steps, offsets)),
             None if bias is None else self.keep(bias),
         )
 

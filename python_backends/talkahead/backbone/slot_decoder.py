@@ -166,10 +166,11 @@ class SlotDecoder(CachedDecoder):
         def bias(is_there: bool, *names: str) -> Tensor | None:
             return torch.cat([weight(f"{name}.bias") for name in names]).to(self.dtype) if is_there else None
 
-        gate_up = torch.cat([weight("mlp.gate_proj.weight"), weight("mlp.up_proj.weight")])
+        qkv = self._joined(weight, "weight").mul_(before_attention)
+        gate_up = torch.cat([weight("mlp.gate_proj.weight"), weight("mlp.up_proj.weight")]).mul_(before_mlp)
         return _Layer(
             qkv=_Projection(
-                self._stored(self._joined(weight, "weight") * before_attention),
+                self._stored(qkv),
                 self._joined(weight, "bias").to(self.dtype) if config.has_qkv_bias else None,
             ),
             qk_norm=self._head_norms(weight).to(self.dtype) if config.has_qk_norm else None,
@@ -177,9 +178,7 @@ class SlotDecoder(CachedDecoder):
                 self._stored(weight("self_attn.o_proj.weight")),
                 bias(config.attention_bias, "self_attn.o_proj"),
             ),
-            gate_up=_Projection(
-                self._stored(gate_up * before_mlp), bias(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj")
-            ),
+            gate_up=_Projection(self._stored(gate_up), bias(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj")),
             down=_Projection(
                 self._stored(weight("mlp.down_proj.weight")), bias(config.mlp_bias, "mlp.down_proj")
             ),

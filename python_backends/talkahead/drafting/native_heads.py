@@ -1,4 +1,4 @@
-"""The trees that draft heads grow, in one C call (`native/heads.h`).
+"""The trees that draft heads grow, in one C call (`native/heads.c`).
 
 Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V vocabulary.
 """
@@ -6,7 +6,9 @@ Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import POINTER, Array, Structure, byref, c_double, c_int64, c_void_p
+from ctypes import CDLL, POINTER, Array, Structure, byref, c_double, c_int64, c_void_p
+from functools import lru_cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -16,11 +18,13 @@ from talkahead.backbone.native_decoder import can_multiply, decoder_library, has
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
 from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
 from talkahead.drafting.rank_paths import TreeLevel
+from talkahead.native_library import load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
 
+SOURCE = Path(__file__).parent / "native" / "heads.c"
 Linear = tuple[Tensor, Tensor]
 """Weight and bias."""
 
@@ -81,19 +85,11 @@ class NativeHeads:
         vocabulary, hidden = linears[0].shape
         inner = len(inward[0][1])
         refuse_uneven({"hidden_size": hidden, "block_size": inner})
-        self.library = library = decoder_library()
-        library.talkahead_heads_bytes.argtypes = [POINTER(_Heads)]
-        library.talkahead_heads_bytes.restype = c_int64
-        library.talkahead_heads_rows.restype = c_int64
-        library.talkahead_grow.argtypes = [
-            *(POINTER(_Heads), POINTER(_Growth), POINTER(_Draws)),
-            *(c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
-        ]
-        library.talkahead_grow.restype = None
+        self.library = library = _library()
         is_bytes = precision is torch.int8 and can_multiply(precision)
         self._precision = precision
         self._packer = packer = MatrixPacker(
-            library, torch.int8 if is_bytes else torch.float32, in_tiles=has_tiles()
+            decoder_library(), torch.int8 if is_bytes else torch.float32, in_tiles=has_tiles()
         )
         self._matrices = [self._packed([weight for weight, _ in layers]) for layers in (inward, outward)]
         self._matrices.append(self._packed(linears))
@@ -186,3 +182,17 @@ class NativeTree:
             positions=own.positions,
         )
         return draws, torch.empty((len(context.positions), self._nodes), dtype=torch.int64)
+
+
+@lru_cache(maxsize=1)
+def _library() -> CDLL:
+    library = load_library(SOURCE)
+    library.talkahead_heads_bytes.argtypes = [POINTER(_Heads)]
+    library.talkahead_heads_bytes.restype = c_int64
+    library.talkahead_heads_rows.restype = c_int64
+    library.talkahead_grow.argtypes = [
+        *(POINTER(_Heads), POINTER(_Growth), POINTER(_Draws)),
+        *(c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
+    ]
+    library.talkahead_grow.restype = None
+    return library

@@ -85,7 +85,7 @@ class TalkerEngine:
         self._emitter = Emitter(partial(telemetry.stage, "emit"))
         self._loop = TalkerLoop(
             backbone,
-            DecodeStep(backbone, NullDrafter(), MatchVerifier()),
+            DecodeStep(backbone, NullDrafter(), MatchVerifier(), allowed=config.tokens.allowed),
             config,
             clock=clock,
             telemetry=telemetry,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.families.contracts import Frames
+from talkahead.speculation.allowed_by_step import AllowedByStep
 
 
 class CodeTokens:
@@ -21,12 +22,18 @@ class CodeTokens:
     """
 
     def __init__(self, codebooks: Sequence[int]) -> None:
+        self._codebooks = tuple(codebooks)
         *firsts, self._eos = accumulate(codebooks, initial=0)
         self._firsts = np.array(firsts, np.int64)  # (C,)
 
     @property
     def eos(self) -> int:
         return self._eos
+
+    @property
+    def allowed(self) -> AllowedByStep | None:
+        several = len(self._codebooks) > 1
+        return AllowedByStep.by_codebook(self._codebooks, self._eos) if several else None
 
     def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         count = len(self._firsts)

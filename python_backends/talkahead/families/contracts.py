@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speech_format import SpeechFormat
 
 Units = npt.NDArray[np.int32]
@@ -86,6 +87,10 @@ class TokenMap(Protocol):
     @property
     def eos(self) -> int:
         """The end of speech."""
+
+    @property
+    def allowed(self) -> AllowedByStep | None:
+        """What may be drawn at each step of a frame; None: anything."""
 
     def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         """Frames of tokens [S], which begin a frame; what does not fill a frame is left out."""

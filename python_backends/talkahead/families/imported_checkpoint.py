@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.config import SamplingDefaults
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.table_encoder import EncoderConfig
 
@@ -61,7 +62,6 @@ class ImportedCheckpoint:
         licence, codec_licence: of the weights, as their folders state them.
         talker: its config, of the compact vocabulary: codes, then the end of speech.
         tensors: the talker's, under their Hugging Face names.
-        generation: sampling defaults, as `generation_config.json` names them.
         table: the whole embedding table, [V, D].
         max_positions, segment_positions: as `SpeechFormat` has them.
     """
@@ -72,7 +72,7 @@ class ImportedCheckpoint:
     codec_licence: str
     talker: DecoderConfig
     tensors: Tensors
-    generation: Mapping[str, Any]
+    sampling: SamplingDefaults
     table: Tensor
     encoder: EncoderConfig
     frontend: FrontendConfig

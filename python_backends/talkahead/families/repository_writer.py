@@ -20,10 +20,11 @@ from talkahead.families.safetensors_file import write_tensors
 from talkahead.families.table_encoder import TABLE
 from talkahead.families.table_encoder import WEIGHTS as ENCODER_WEIGHTS
 from talkahead.families.text_tokens import TOKENIZER
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import NAME, Manifest, sha256
 from talkahead.speech_format import SpeechFormat
 
-_CONFIG, _WEIGHTS, _GENERATION = "config.json", "model.safetensors", "generation_config.json"
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _VERSION = "1"
 
 
@@ -109,7 +110,7 @@ class _Writer:
     def talker(self, folder: Path) -> None:
         imported = self._imported
         _write_json(folder / _CONFIG, imported.talker.to_hugging_face())
-        _write_json(folder / _GENERATION, {**imported.generation, "eos_token_id": imported.talker.eos})
+        write_sampling(imported.sampling, folder)
         write_tensors(folder / _WEIGHTS, imported.tensors)
         target = self._seal(folder)[_WEIGHTS]
         for draft in imported.drafts:

@@ -115,6 +115,7 @@ class TalkerServer:
             request_id=outlet.name,
             outlet=outlet,
             method=self._methods.of(options),
+            history=self._wire.array(request, "HISTORY").astype(np.int64),
         )
 
 

@@ -143,6 +143,7 @@ def test_the_module_that_learns_computes_the_same(kind: str, tmp_path: Path) -> 
     reference = Reference(tmp_path)
     ours = Llama(found.config).double().requires_grad_(False)
     ours.load_state_dict(found)
+    assert (ours.lm_head.weight is ours.model.embed_tokens.weight) == found.config.tie_word_embeddings
     logits = ours.lm_head(ours(reference.prompt[None]).hidden)[0, -1]
     torch.testing.assert_close(logits, reference.logits([])[0], rtol=0, atol=EXACT)
     ours.save(tmp_path / "again")

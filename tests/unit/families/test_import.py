@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from public_checkpoints import (
+from public_folders import (
     CODES,
     Public,
     greedy_codes,
@@ -24,6 +24,7 @@ from public_checkpoints import (
 from safetensors.torch import load_file, save_file
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import SamplingDefaults
 from talkahead.drafting.draft_artifact import Draft, load_drafter
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_pool import DraftPool
@@ -35,6 +36,7 @@ from talkahead.families.importing import read_checkpoint
 from talkahead.families.neutts.ipa import Ipa
 from talkahead.families.registry import load_family
 from talkahead.families.repository_writer import new_repository, write_repository
+from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest, sha256
 from talkahead.speech_format import SpeechFormat
 from torch import Tensor
@@ -148,14 +150,12 @@ def test_what_is_written_can_be_served(imported: Imported) -> None:
 
 
 def test_sampling_defaults_are_the_familys(imported: Imported) -> None:
-    written = json.loads((imported.version("talker") / "generation_config.json").read_text())
-    assert written.pop("eos_token_id") == sum(imported.speech.codebooks)
     assert (
-        written
+        read_sampling(imported.version("talker"))
         == {
-            "llasa": {"do_sample": True, "temperature": 0.8, "top_p": 1.0},
-            "orpheus": {"do_sample": True, "temperature": 0.6, "top_p": 0.8, "repetition_penalty": 1.1},
-            "neutts": {"do_sample": True, "temperature": 1.0, "top_k": 50},
+            "llasa": SamplingDefaults(temperature=0.8, top_p=1.0, top_k=50),
+            "orpheus": SamplingDefaults(temperature=0.6, top_p=0.8, top_k=0, repetition_penalty=1.1),
+            "neutts": SamplingDefaults(temperature=1.0, top_p=1.0, top_k=50),
         }[imported.family]
     )
 
@@ -205,8 +205,7 @@ def test_modules_of_llasa_plus_become_an_mtp_draft(tmp_path: Path) -> None:
         torch.testing.assert_close(drafts[ours], stored[theirs])
     assert len(drafts) == 2 * (9 + 3)
     assert not [name for name in drafts if name.endswith("model.norm.weight")]
-    generation = json.loads((talker / "generation_config.json").read_text())
-    assert (generation["temperature"], generation["top_k"]) == (1.0, 50)
+    assert read_sampling(talker) == SamplingDefaults(temperature=1.0, top_p=1.0, top_k=50)
     assert read_offer(talker).drafters["mtp"].nodes == (2, 3)
     assert load_drafter(talker / "drafts" / "mtp", talker, DraftPool(2, 40)).sees_prompt
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from public_checkpoints import (
+from public_folders import (
     LLAMA_BASE,
     Public,
     llasa_tokenizer,

@@ -68,7 +68,8 @@ def segment(
     if prompt is None:
         prompt = np.random.default_rng(stream).standard_normal((6, 32)).astype(np.float32)
     header = SegmentHeader(stream, index, last, 0, 10, seed=5)
-    return Request({"PROMPT": prompt, "SEGMENT": header.to_array()}, json.dumps(options), id="mine")
+    tensors = {"PROMPT": prompt, "HISTORY": np.zeros(0, np.int32), "SEGMENT": header.to_array()}
+    return Request(tensors, json.dumps(options), id="mine")
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

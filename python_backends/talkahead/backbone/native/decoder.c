@@ -17,7 +17,6 @@
  */
 
 #include "attention.h"
-#include "heads.h"
 
 /* Layers */
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
+from talkahead.config import SamplingDefaults
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
@@ -25,8 +26,9 @@ LAYOUT = TokenLayout("<|s_{}|>", "<|SPEECH_GENERATION_END|>")
 _POSITIONS = 2048
 """Of its training, and of the reference's `max_length`."""
 _LICENCE = "CC-BY-NC-4.0"
-_SAMPLING = {"do_sample": True, "temperature": 0.8, "top_p": 1.0}
-_PLUS_SAMPLING = {"do_sample": True, "temperature": 1.0, "top_k": 50}
+_SAMPLING = SamplingDefaults(temperature=0.8, top_p=1.0, top_k=50)
+"""`top_k` is that of transformers' `generate`, where its code says nothing else."""
+_PLUS_SAMPLING = SamplingDefaults(temperature=1.0, top_p=1.0, top_k=50)
 _TEXT_STARTS, _TEXT_ENDS = "<|TEXT_UNDERSTANDING_START|>", "<|TEXT_UNDERSTANDING_END|>"
 _DATE = "26 Jul 2024"
 """What Llama 3's templates say where nobody knows the date. Training said the day that it ran on, and the
@@ -47,7 +49,7 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
         codec_licence=licence(download.codec, _LICENCE),
         talker=compact_config(checkpoint.config, speech),
         tensors=compact_tensors(checkpoint, speech),
-        generation=_PLUS_SAMPLING if any(one.drafter == "mtp" for one in drafts) else _SAMPLING,
+        sampling=_PLUS_SAMPLING if any(one.drafter == "mtp" for one in drafts) else _SAMPLING,
         table=checkpoint[EMBEDDINGS],
         encoder=EncoderConfig(speech.first, speech.codebooks, (NamedVoice("default"),)),
         frontend=FrontendConfig(before, after),

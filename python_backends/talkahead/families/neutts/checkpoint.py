@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
+from talkahead.config import SamplingDefaults
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
@@ -17,7 +18,7 @@ LAYOUT = TokenLayout("<|speech_{}|>", "<|SPEECH_GENERATION_END|>")
 _POSITIONS = 2048
 """`max_context` of the reference."""
 _LICENCE = "Apache-2.0"
-_SAMPLING = {"do_sample": True, "temperature": 1.0, "top_k": 50}
+_SAMPLING = SamplingDefaults(temperature=1.0, top_p=1.0, top_k=50)
 
 
 def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
@@ -38,7 +39,7 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
         codec_licence=licence(download.codec, _LICENCE),
         talker=compact_config(checkpoint.config, speech),
         tensors=compact_tensors(checkpoint, speech),
-        generation=_SAMPLING,
+        sampling=_SAMPLING,
         table=checkpoint[EMBEDDINGS],
         encoder=EncoderConfig(speech.first, speech.codebooks, voices),
         frontend=frontend,

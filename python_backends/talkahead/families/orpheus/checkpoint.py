@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
+from talkahead.config import SamplingDefaults
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.orpheus.prompt import VOICES, called
@@ -23,7 +24,7 @@ _POSITIONS = 3072
 and 10 s of a reference."""
 _LICENCE = "Apache-2.0, on a Llama-3.2-3B base under the Llama 3.2 Community License"
 _CODEC_LICENCE = "MIT"
-_SAMPLING = {"do_sample": True, "temperature": 0.6, "top_p": 0.8, "repetition_penalty": 1.1}
+_SAMPLING = SamplingDefaults(temperature=0.6, top_p=0.8, top_k=0, repetition_penalty=1.1)
 
 
 def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
@@ -39,7 +40,7 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
         codec_licence=licence(download.codec, _CODEC_LICENCE),
         talker=compact_config(checkpoint.config, speech),
         tensors=compact_tensors(checkpoint, speech),
-        generation=_SAMPLING,
+        sampling=_SAMPLING,
         table=checkpoint[EMBEDDINGS],
         encoder=EncoderConfig(speech.first, speech.codebooks, voices),
         frontend=FrontendConfig(),

@@ -1,8 +1,7 @@
 /* Draft heads: residual blocks on a hidden state, and the tree of their best tokens. */
-#pragma once
 
+#include "../../backbone/native/matrices.h"
 #include "../../speculation/native/draws.h"
-#include "matrices.h"
 
 /* K heads. Products enter as floats. */
 struct heads {

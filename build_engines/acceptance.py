@@ -14,11 +14,10 @@ from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.config import RequestOptions
 from talkahead.drafting.acceptance import Acceptance
-from talkahead.drafting.draft_artifact import WEIGHTS
-from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
+from talkahead.drafting.draft_artifact import WEIGHTS, load_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.manifest import sha256
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.pairs import DRAFTER_OPTIONS
 from torch import Tensor
 
 from instruments.own_speech import speak
@@ -28,7 +27,6 @@ _SLOTS = 16
 
 def count_acceptance(
     folder: Path,
-    drafter: str,
     sizes: Sequence[int],
     talker: Path,
     prompts: Sequence[Tensor],
@@ -38,7 +36,7 @@ def count_acceptance(
     """Speaks all prompts once with each size, as precisely as the talker is served.
 
     Args:
-        folder: of the draft; `drafter` is what requests call it.
+        folder: of the draft.
         sizes: nodes of its trees, the root among them.
         prompts: [P, D] each.
     """
@@ -55,16 +53,10 @@ def count_acceptance(
     pool = DraftPool.serving(_SLOTS, config.max_position_embeddings)
     committed, steps = {}, 0
     for nodes in sorted(sizes):
-        drafting = load_drafter(folder, talker, pool, _options(drafter, nodes))
+        drafting = load_drafter(folder, talker, pool, DraftOptions(nodes, tells_probs=False))
         spoken = speak(decoder, drafting, MatchVerifier(), prompts, sampling, seed)
         taken = sum(one.steps for one in spoken)
         # The first token of an utterance comes from its prompt.
         committed[nodes] = round(sum(len(one.tokens) - 1 for one in spoken) / taken, 4)
         steps = max(steps, taken)
     return Acceptance(sha256(folder / WEIGHTS), steps, sampling.temperature, sampling.top_p, committed)
-
-
-def _options(drafter: str, nodes: int) -> DraftOptions:
-    if "nodes" in DRAFTER_OPTIONS[drafter]:
-        return DraftOptions(nodes=nodes, tells_probs=False)
-    return DraftOptions(nodes - 1, tells_probs=False)

@@ -18,12 +18,14 @@ import torch
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.drafting.calibrated_trees import NAME, CalibratedTrees
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
-from talkahead.drafting.draft_files import ACCEPTANCE, draft_folder, read_offer
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
+from talkahead.drafting.draft_files import ACCEPTANCE, CONFIG, draft_folder, read_json
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.group_artifact import group_tokens, save_groups
+from talkahead.drafting.offer import read_offer
+from talkahead.drafting.rank_paths import AcceptedPaths, RankPaths
 from talkahead.manifest import Manifest, sha256
-from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths
 from talkahead.speculation.similarity_groups import cosine_of
 from torch import Tensor
 
@@ -75,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespace) -> None:
-    found = [path.parent for path in sorted(folder.glob(f"drafts/{DraftKind.HEADS}*/{WEIGHTS}"))]
+    found = [path.parent for path in sorted(folder.glob(f"drafts/*/{WEIGHTS}")) if _grows_trees(path.parent)]
     heads = [one for one in found if not options.heads or one.name in options.heads]
     if not heads:
         print("calibrate: no heads, so no trees")
@@ -104,9 +106,7 @@ def _count_acceptance(folder: Path, options: argparse.Namespace) -> None:
     sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
     for name, sizes in read_offer(folder).drafters.items():
         draft = draft_folder(folder, name)
-        counted = count_acceptance(
-            draft, name, sizes.nodes, folder, _prompts(options), sampling, options.seed
-        )
+        counted = count_acceptance(draft, sizes.nodes, folder, _prompts(options), sampling, options.seed)
         counted.save(draft)
         _list_file(draft, ACCEPTANCE)
         brought = ", ".join(f"{nodes}: {tokens:.2f}" for nodes, tokens in counted.committed_per_step.items())
@@ -117,6 +117,10 @@ def _list_file(folder: Path, name: str) -> None:
     """The manifest of what lies in a folder knows the file as it is now."""
     manifest = Manifest.read(folder)
     replace(manifest, files={**manifest.files, name: sha256(folder / name)}).write(folder)
+
+
+def _grows_trees(folder: Path) -> bool:
+    return DRAFTERS[read_json(folder / CONFIG)["kind"]].is_tree
 
 
 def _heads_of(folder: Path, talker: Path) -> DraftHeads:

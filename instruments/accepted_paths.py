@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.drafter_choice import heads_drafter
+from talkahead.drafting.heads_kind import heads_drafter
+from talkahead.drafting.rank_paths import AcceptedPaths, RankTree
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import reached
-from talkahead.speculation.rank_paths import AcceptedPaths, RankTree
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor

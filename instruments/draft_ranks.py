@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import torch
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.likely_draws import NARROW, likely_draws
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.likely_draws import NARROW, likely_draws
-from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
 
@@ -51,7 +51,7 @@ def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestO
     streams, places = _draws(utterances)
     found = []
     for rows in torch.split(torch.arange(len(hidden)), _BATCH):
-        logits, wanted = heads(hidden[rows], told(said[rows])), said[rows, 1:]
+        logits, wanted = heads(hidden[rows], seen_tokens(said[rows])), said[rows, 1:]
         ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
         settings = sampling_settings(sampling, len(rows))
         tried = likely_draws(logits, settings, streams[rows, None], ahead, NARROW)
@@ -80,6 +80,6 @@ def _draws(utterances: Sequence[Utterance]) -> tuple[Tensor, Tensor]:
     return streams, torch.cat([torch.arange(len(one.hidden)) for one in utterances])
 
 
-def told(said: Tensor) -> Tensor:
-    """What heads are told, [M, K], with something harmless behind the end."""
+def seen_tokens(said: Tensor) -> Tensor:
+    """The tokens that heads see, [M, K], with something harmless behind the end."""
     return said[:, :-1].clamp_min(0)

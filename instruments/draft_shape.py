@@ -1,4 +1,4 @@
-"""Names of drafts: a kind, and a size if not the usual: `heads-6`, `mtp-1`, `draft_lm-2`, `heads-blind`."""
+"""Names of drafts: a drafter, and a size if not the usual, `heads-6`, `mtp-1`, `heads-blind`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from talkahead.backbone.llama import Llama
-from talkahead.drafting.draft_artifact import DraftKind
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
 
-_SIZES = {DraftKind.HEADS: 4, DraftKind.MTP: 2, DraftKind.DRAFT_LM: 3}
+_SIZES = {"heads": 4, "mtp": 2, "draft_lm": 3}
 """A draft model needs the talker's third layer: there is the head that follows the text
 (`training.train_talker.GUIDED`). Trained together for 400 steps, drafts of one, two and three layers reached
 held-out losses of 3.95, 3.73 and 2.85 nats, and 1.34, 1.39 and 1.72 tokens a step."""
-_NAME = re.compile(rf"({'|'.join(DraftKind)})(?:-(\d+))?(-blind)?")
+_NAME = re.compile(rf"({'|'.join(_SIZES)})(?:-(\d+))?(-blind)?")
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class DraftShape:
     """
 
     name: str
-    kind: DraftKind
+    drafter: str
     size: int
     sees_tokens: bool
 
@@ -36,17 +35,16 @@ class DraftShape:
     def of(cls, name: str) -> Self:
         """Raises ValueError for what is no name of a draft."""
         found = _NAME.fullmatch(name)
-        if found is None or (found[3] and found[1] == DraftKind.DRAFT_LM):
+        if found is None or (found[3] and found[1] == "draft_lm"):
             raise ValueError(name)
-        kind = DraftKind(found[1])
-        return cls(name, kind, int(found[2] or _SIZES[kind]), sees_tokens=not found[3])
+        return cls(name, found[1], int(found[2] or _SIZES[found[1]]), sees_tokens=not found[3])
 
     def begin(self, talker: Llama) -> DraftHeads | MtpModules | Llama:
-        """The draft before its first step: as near to the talker as its kind allows."""
-        if self.kind is DraftKind.HEADS:
+        """The draft before its first step: as near to the talker as it can be."""
+        if self.drafter == "heads":
             embeddings = talker.model.embed_tokens.weight if self.sees_tokens else None
             return DraftHeads.beginning_as(talker.lm_head.weight, self.size, embeddings)
-        if self.kind is DraftKind.MTP:
+        if self.drafter == "mtp":
             return MtpModules.beginning_as(talker, self.size, sees_tokens=self.sees_tokens)
         return first_layers(talker, self.size)
 
@@ -54,7 +52,14 @@ class DraftShape:
 def first_heads(heads: DraftHeads, count: int) -> DraftHeads:
     """The first `count` of heads, which guess as they do among the others."""
     vocabulary, width = heads.vocab_size, heads.width
-    fewer = DraftHeads(count, width, vocabulary, block_size=heads.block_size, sees_tokens=heads.sees_tokens)
+    fewer = DraftHeads(
+        count,
+        width,
+        vocabulary,
+        block_size=heads.block_size,
+        num_blocks=heads.num_blocks,
+        sees_tokens=heads.sees_tokens,
+    )
     state = heads.state_dict()
     fewer.load_state_dict({name: state[name] for name in fewer.state_dict()})
     return fewer

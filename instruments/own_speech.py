@@ -14,7 +14,7 @@ import torch
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
-from talkahead.drafting.drafter_choice import DraftPool
+from talkahead.drafting.draft_pool import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.contracts import Context, Drafter, Verifier

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from talkahead.backbone.llama import Llama
 from talkahead.drafting.calibrated_trees import CalibratedTree, CalibratedTrees
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_files import draft_folder, group_folder
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import group_tokens, save_groups
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.manifest import Manifest, sha256
-from talkahead.speculation.rank_paths import RankTree
 
 MODULES = 2
 TREES = (RankTree(((0,), (1,), (0, 0))), RankTree(((0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0))))
@@ -28,13 +28,13 @@ def put_drafts(talker: Path) -> None:
     state = llama.state_dict()
     cut.load_state_dict({name: state[name] for name in cut.state_dict()})
     networks = {
-        DraftKind.HEADS: DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight),
-        DraftKind.MTP: MtpModules.beginning_as(llama, MODULES, sees_tokens=True),
-        DraftKind.DRAFT_LM: cut,
+        "heads": DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight),
+        "mtp": MtpModules.beginning_as(llama, MODULES, sees_tokens=True),
+        "draft_lm": cut,
     }
     for kind, network in networks.items():
         Draft(kind, network, target).save(draft_folder(talker, kind))
-    heads = draft_folder(talker, DraftKind.HEADS)
+    heads = draft_folder(talker, "heads")
     trees = tuple(CalibratedTree(len(tree.shape), 1.5, tree) for tree in TREES)
     CalibratedTrees(sha256(heads / WEIGHTS), 1, trees).save(heads)
     groups = group_tokens(llama.model.embed_tokens.weight, SIMILARITIES, alone=[llama.config.eos])

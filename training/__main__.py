@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from talkahead.drafting.draft_artifact import DraftKind
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.manifest import sha256
 
 from instruments.draft_shape import DraftShape
@@ -63,7 +63,7 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
     if drafts:
         yield _drafts(drafts, options, dataset)
         yield _export_drafts(drafts, options)
-    heads = [name for name in drafts if DraftShape.of(name).kind is DraftKind.HEADS]
+    heads = [name for name in drafts if DRAFTERS[DraftShape.of(name).drafter].is_tree]
     if heads:
         yield (*_calibrate(options.repository, dataset), "--heads", *heads)
     if TUNED in options.recipe:
@@ -72,7 +72,7 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
             *("training.tune_base", "--repository", options.repository, "--dataset", dataset),
             *("--out", tuned, "--steps", TALKERS[TUNED]),
         )
-        yield (*_calibrate(tuned, dataset), "--heads", DraftKind.HEADS)
+        yield (*_calibrate(tuned, dataset), "--heads", "heads")
     if SMALLER in options.recipe:
         yield (
             *("training.train_talker", "--start", options.repository, "--layers", SMALLER_LAYERS),

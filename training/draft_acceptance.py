@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.drafter_choice import DraftOptions, draft_lm_drafter, heads_drafter, mtp_drafter
+from talkahead.drafting.draft_lm_kind import draft_lm_drafter
+from talkahead.drafting.draft_pool import DraftOptions
+from talkahead.drafting.heads_kind import heads_drafter
+from talkahead.drafting.mtp_kind import mtp_drafter
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.speculation.contracts import Drafter
 
@@ -16,6 +20,8 @@ from instruments.own_speech import OwnSpeech, Utterance
 
 _NODES = 32
 """Of a tree of heads, while they are trained."""
+_CHAIN_NODES = 4
+"""Of a draft model's chain, root included."""
 
 
 def committed_per_step(utterances: Sequence[Utterance]) -> float:
@@ -48,4 +54,4 @@ class Acceptance:
             return heads_drafter(network, paths.best_tree(_NODES), pool)
         if isinstance(network, MtpModules):
             return mtp_drafter(network, self._talker.state_dict(), pool, options)
-        return draft_lm_drafter(network, pool, options)
+        return draft_lm_drafter(network, pool, replace(options, nodes=_CHAIN_NODES))

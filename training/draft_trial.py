@@ -27,9 +27,9 @@ from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.rank_paths import RankPaths, RankTree
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.rank_paths import RankPaths, RankTree
 from talkahead.speculation.sampling import SamplingSettings, candidates, draw
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor

@@ -17,8 +17,9 @@ from pathlib import Path
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.manifest import sha256
 from torch import Tensor, nn
@@ -127,7 +128,7 @@ class Pupil:
             metrics = {f"held_out_nats_{ahead}": round(float(one), 4) for ahead, one in enumerate(nats, 1)}
             metrics["held_out_tokens_per_step"] = round(committed, 4)
             folder = self._options.out / recipe.name
-            Draft(self.shape.kind, network, self._target).save(folder)
+            Draft(self.shape.drafter, network, self._target).save(folder)
             folder.with_suffix(".report.json").write_text(json.dumps(self._report(recipe, metrics), indent=2))
         self.network.train()
 
@@ -213,8 +214,8 @@ def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> Acceptance
         )
         for split in ("calibration", "development")
     )
-    has_heads = any(DraftShape.of(one.name).kind is DraftKind.HEADS for one in options.recipe)
-    return Acceptance(talker.llama, calibration.plain() if has_heads else [], held_out)
+    has_trees = any(DRAFTERS[DraftShape.of(one.name).drafter].is_tree for one in options.recipe)
+    return Acceptance(talker.llama, calibration.plain() if has_trees else [], held_out)
 
 
 def recipe_of(name: str) -> Recipe:

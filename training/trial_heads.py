@@ -7,7 +7,7 @@ from talkahead.drafting.draft_heads import DraftHeads
 from torch import Tensor
 from torch.nn import functional
 
-from instruments.draft_ranks import IGNORE, told
+from instruments.draft_ranks import IGNORE, seen_tokens
 from training.schedule import Schedule
 
 _DECAY = 0.8
@@ -28,7 +28,7 @@ def train_heads(heads: DraftHeads, hidden: Tensor, said: Tensor, steps: int, rat
         schedule.apply(optimizer, step)
         chosen = torch.randint(len(hidden), (_BATCH,), generator=generator)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = heads(hidden[chosen], told(said[chosen]))
+            logits = heads(hidden[chosen], seen_tokens(said[chosen]))
         losses = functional.cross_entropy(
             logits.float().transpose(1, 2), said[chosen, 1:], ignore_index=IGNORE, reduction="none"
         )

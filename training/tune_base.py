@@ -13,7 +13,8 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.drafting.draft_artifact import Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import Draft, target_hash
+from talkahead.drafting.draft_files import draft_folder
 from talkahead.drafting.draft_heads import DraftHeads
 from torch import Tensor, nn
 from torch.nn import functional
@@ -53,7 +54,7 @@ class Pair(nn.Module):
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     teacher = FrozenTalker(options.repository)
-    drafted = Draft.load(teacher.folder / "drafts" / DraftKind.HEADS, teacher.folder).network
+    drafted = Draft.load(draft_folder(teacher.folder, "heads"), teacher.folder).network
     assert isinstance(drafted, DraftHeads)
     pair = Pair(teacher, drafted, options.places, options.soft)
     compile_layers(pair)
@@ -93,8 +94,8 @@ def save(pair: Pair, options: argparse.Namespace) -> None:
     llama = Llama(pair.talker.config)
     llama.load_state_dict(pair.talker.state_dict())
     llama.to(torch.bfloat16).save(talker)
-    heads = Draft(DraftKind.HEADS, pair.heads, target_hash(talker))
-    folder, data = talker / "drafts" / DraftKind.HEADS, "What the talker was trained on."
+    heads = Draft("heads", pair.heads, target_hash(talker))
+    folder, data = draft_folder(talker, "heads"), "What the talker was trained on."
     export_drafts.write(heads, folder, command(TUNED), data, options.steps, {})
     print(f"tuned: {options.out}; its trees: python -m build_engines calibrate --repository {options.out}")
 

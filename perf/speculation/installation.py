@@ -11,8 +11,8 @@ from pathlib import Path
 from talkahead.drafting import calibrated_trees, group_artifact
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.manifest import sha256
-from talkahead.speculation.rank_paths import RankTree
 
 from perf.speculation.methods import Likeness, Method, Talker
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from talkahead.speculation.contracts import Preserves
-from talkahead.speculation.registry import VERIFIERS
 from talkahead.speculation.verifier_options import SETTINGS
+from talkahead.speculation.verifiers import VERIFIERS
 
 from instruments.draft_shape import DraftShape
 from instruments.recipes import SHIPPED, SMALLER, TUNED
@@ -65,7 +65,7 @@ class Method:
     @property
     def drafter(self) -> str:
         """The name that a request uses."""
-        return NO_DRAFT if self.is_plain else str(DraftShape.of(self.draft).kind)
+        return NO_DRAFT if self.is_plain else DraftShape.of(self.draft).drafter
 
     @property
     def needs(self) -> str:
@@ -87,7 +87,7 @@ class Method:
             return Preserves.NOTHING
         if self.verifier == ACCEPT_ALL:
             return Preserves.NOTHING
-        return VERIFIERS[self.verifier].preserves
+        return VERIFIERS[self.verifier].kind.preserves
 
     @property
     def keeps_tokens(self) -> bool:

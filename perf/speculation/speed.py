@@ -71,6 +71,7 @@ class TimedDrafter:
     def __init__(self, drafter: Drafter, watch: Stopwatch) -> None:
         self._drafter = drafter
         self._watch = watch
+        self.sees_prompt = drafter.sees_prompt
         self.admit, self.release = drafter.admit, drafter.release
 
     def propose(self, context: Context) -> TokenTree:

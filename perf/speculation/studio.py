@@ -14,15 +14,18 @@ import torch
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
-from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
+from talkahead.drafting.draft_artifact import load_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.registry import VERIFIERS, TargetTokens
 from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.verifiers import VERIFIERS
 from torch import Tensor
 
 from instruments.material import Sentence
@@ -33,8 +36,6 @@ from perf.speculation.methods import ACCEPT_ALL, Method, Talker
 
 MAX_FRAMES = 700
 """14 s: a sentence that has not ended by then has gone astray."""
-_CHAIN_NODES = 8
-"""Of the longest draft that is no tree, root included."""
 
 MakeStep = Callable[[NativeDecoder, Drafter, Verifier], DecodeStep]
 
@@ -85,7 +86,7 @@ class Studio:
             state,
             num_slots=slots,
             max_positions=positions,
-            max_nodes=_nodes(method),
+            max_nodes=self._nodes(method),
             precision=self.precision,
         )
         return Loop(decoder, self._drafter(method, pool), self._verifier(method, decoder.eos))
@@ -93,8 +94,16 @@ class Studio:
     def _drafter(self, method: Method, pool: DraftPool) -> Drafter:
         if method.is_plain:
             return NullDrafter()
-        options = DraftOptions(method.draft_length, _nodes(method), method.tells_probs, method.trials)
+        options = DraftOptions(self._nodes(method), method.tells_probs, method.trials)
         return load_drafter(self.found.draft(method), self.found.talker(method.talker), pool, options)
+
+    def _nodes(self, method: Method) -> int:
+        """Of a draft, root included: as many as the method says, or else as a request gets unasked."""
+        if method.is_plain:
+            return 1
+        if method.draft_length is not None:
+            return method.draft_length + 1
+        return method.nodes or DRAFTERS[method.drafter].sizes(self.found.draft(method)).default
 
     def _verifier(self, method: Method, eos: int) -> Verifier:
         if method.verifier == ACCEPT_ALL:
@@ -102,7 +111,7 @@ class Studio:
         folder, talker = self.found.groups(method.likeness), self.found.talker(Talker.SHIPPED)
         groups = _groups(folder, talker) if "similarity" in method.options else {}
         options = VerifierOptions.from_parameters(method.verifier_options)
-        return VERIFIERS[method.verifier].build(options, TargetTokens(eos, groups))
+        return VERIFIERS[method.verifier].kind.of(options, TargetTokens(eos, groups))
 
     def speak(
         self, loop: Loop, method: Method, span: range, seed: int, make_step: MakeStep = DecodeStep
@@ -118,12 +127,6 @@ class Studio:
             seed + span.start,
             make_step,
         )
-
-
-def _nodes(method: Method) -> int:
-    if method.is_plain:
-        return 1
-    return _CHAIN_NODES if method.nodes is None else method.nodes
 
 
 @cache

@@ -14,10 +14,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-DRAFTER_NAMES = ("none", "heads", "mtp", "draft_lm")
-VERIFIER_NAMES = ("match", "ratio", "groups", "tolerance", "topk", "biased")
-"""What a request may ask for; the place of a name is its number in STATS."""
-
 
 class StopReason(IntEnum):
     """Why a stream (or one of its segments) ended. RUNNING marks a chunk that is not the last."""
@@ -119,4 +115,4 @@ class Stats(IntHeader):
     whole for each."""
     drafter: int
     verifier: int
-    """Places in `DRAFTER_NAMES` and `VERIFIER_NAMES`: what the stream asked for or was given."""
+    """Places in `drafter_names` and `VERIFIERS`: what the stream asked for or was given."""

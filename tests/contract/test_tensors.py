@@ -11,9 +11,10 @@ from google.protobuf import text_format
 from talkahead import types
 from talkahead.config import SETTINGS, SPECULATION, RequestOptions
 from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.drafters import DRAFTERS, drafter_names
 from talkahead.serving.control_server import ControlServer
 from talkahead.serving.default_pair import AUTO
-from talkahead.speculation.pairs import DRAFTER_OPTIONS, VERIFIER_OPTIONS
+from talkahead.speculation.verifiers import VERIFIERS
 from talkahead_client import protocol
 from tritonclient.grpc import model_config_pb2
 
@@ -65,7 +66,7 @@ def test_the_client_knows_the_headers_and_parameters() -> None:
     assert {reason.name: int(reason) for reason in protocol.StopReason} == {
         reason.name: int(reason) for reason in types.StopReason
     }
-    assert (protocol.DRAFTER_NAMES, protocol.VERIFIER_NAMES) == (types.DRAFTER_NAMES, types.VERIFIER_NAMES)
+    assert (drafter_names(), tuple(VERIFIERS)) == (protocol.DRAFTER_NAMES, protocol.VERIFIER_NAMES)
     assert set(protocol.DRAFTING) == {"drafter", "verifier", *SPECULATION}
     assert set(protocol.PARAMETERS) == set(SETTINGS) == {field.name for field in fields(RequestOptions)}
 
@@ -137,12 +138,9 @@ def test_the_talker_drafts_as_the_machine_does_best_and_keeps_the_tokens() -> No
     assert all(Acceptance.read(path.parent) for path in REPOSITORY.glob("talker/1/drafts/*/config.json"))
 
 
-def test_requests_may_name_every_drafter_and_verifier() -> None:
-    names = [SETTINGS[name].allowed.split(", ") for name in ("drafter", "verifier")]
-    assert names == [list(DRAFTER_OPTIONS), list(VERIFIER_OPTIONS)]
-    assert {
-        name for one in (DRAFTER_OPTIONS, VERIFIER_OPTIONS) for own in one.values() for name in own
-    } == set(SPECULATION)
+def test_every_option_of_drafters_and_verifiers_is_a_parameter() -> None:
+    specs = (*DRAFTERS.values(), *VERIFIERS.values())
+    assert {name for spec in specs for name in spec.options} == set(SPECULATION)
 
 
 @pytest.mark.parametrize("model", MODELS)

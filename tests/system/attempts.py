@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from raw import RawStream, Refused, Tensors, speech_request, strings, tensors_of
 from served import REPOSITORY, Served
 from talkahead.config import SPECULATION
-from talkahead.speculation.pairs import DRAFTER_OPTIONS, PAIRS, VERIFIER_OPTIONS
+from talkahead.drafting.drafters import DRAFTERS, drafter_names, verifiers_of
+from talkahead.speculation.verifiers import VERIFIERS
 from talkahead_client import Client, wire
 from talkahead_client.protocol import SPEECH_INPUTS, ParameterValue
 from texts import SENTENCES
@@ -105,16 +106,18 @@ assert set(drafting) == set(SPECULATION)
 @st.composite
 def drafts(draw: st.DrawFn) -> dict[str, ParameterValue]:
     """A pair and some of its own options; now and then something that does not go with it."""
-    drafter = draw(st.sampled_from(sorted(PAIRS)))
-    verifier = draw(st.sampled_from(PAIRS[drafter]))
-    own = [*DRAFTER_OPTIONS[drafter], *VERIFIER_OPTIONS[verifier]]
+    drafter = draw(st.sampled_from(sorted(drafter_names())))
+    verifier = draw(st.sampled_from(verifiers_of(drafter)))
+    own = list(VERIFIERS[verifier].options)
+    if drafter in DRAFTERS:
+        own += DRAFTERS[drafter].options
     chosen: dict[str, ParameterValue] = {"drafter": drafter, "verifier": verifier}
     chosen |= {name: draw(drafting[name]) for name in own if draw(st.booleans())}
     match draw(st.sampled_from(["as it is"] * 5 + ["alone", "pair", "foreign", "value"])):
         case "alone":
             del chosen[draw(st.sampled_from(["drafter", "verifier"]))]
         case "pair":
-            chosen["verifier"] = draw(st.sampled_from(sorted(VERIFIER_OPTIONS)))
+            chosen["verifier"] = draw(st.sampled_from(sorted(VERIFIERS)))
         case "foreign":
             name = draw(st.sampled_from(SPECULATION))
             chosen[name] = draw(drafting[name])

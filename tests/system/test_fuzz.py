@@ -12,7 +12,7 @@ from hearing import SAME_FRAMES, difference, speak
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from served import Served
-from talkahead.speculation.pairs import PAIRS
+from talkahead.drafting.drafters import drafter_names, verifiers_of
 from talkahead_client import Client
 from talkahead_client.protocol import ParameterValue
 from texts import SENTENCES
@@ -25,8 +25,8 @@ REFERENCE: dict[str, Any] = {"text": SENTENCES[3], "seed": 77, "max_seconds": 2.
 
 NEIGHBOURS: tuple[dict[str, ParameterValue], ...] = tuple(
     {"drafter": drafter, "verifier": verifier, **({} if drafter == "none" else {"pin_draft": True})}
-    for drafter, verifiers in PAIRS.items()
-    for verifier in verifiers
+    for drafter in drafter_names()
+    for verifier in verifiers_of(drafter)
 )
 """Streams of every pair, whose speech is the same whatever goes on beside them."""
 

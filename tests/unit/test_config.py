@@ -74,8 +74,6 @@ def test_triton_s_own_parameters_are_not_ours() -> None:
         ("chunk_frames", "9" * 5000, "a whole number from 1 to 250"),
         ("urgency", 4, "from 1 to 3"),
         ("deadline_ms", False, "a whole number from 1"),
-        ("drafter", "eagle", "none, heads, mtp, draft_lm"),
-        ("verifier", 1, "match, ratio, groups, tolerance, topk, biased"),
         ("tolerance", 17, "a whole number from 1 to 16"),
         ("bias", 1.5, "a number from 0 to 1"),
         ("nodes", 0, "a whole number from 1 to 4,096"),

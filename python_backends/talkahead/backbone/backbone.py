@@ -41,8 +41,11 @@ class Backbone(Protocol):
     @property
     def device(self) -> torch.device: ...
 
-    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
-        """Fill slots with prompts [B, P, D], score what follows each: logits [B, 1, V], hidden [B, 1, D]."""
+    def prefill(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
+        """Fill slots with prompts [B, P, D], score what follows each: logits [B, 1, V], hidden [B, 1, D]; or
+        hidden [B, P, D] of all rows, where they are wanted."""
 
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
         """Score every node of the rows' trees, leaving their KV as scratch."""

@@ -23,6 +23,7 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 EMBEDDINGS = "model.embed_tokens.weight"
 HEAD = "lm_head.weight"
+NORM = "model.norm.weight"
 _DERIVED = (".rotary_emb.inv_freq",)
 """Ends of names that older checkpoints hold, and that follow from the config."""
 _BYTES = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8}
@@ -32,7 +33,7 @@ Shape = tuple[int, ...]
 
 def tensor_shapes(config: DecoderConfig) -> dict[str, Shape]:
     """The shape of every tensor of a checkpoint; a tied head is the embeddings, and no tensor."""
-    tables = {EMBEDDINGS: (config.vocab_size, config.hidden_size), "model.norm.weight": (config.hidden_size,)}
+    tables = {EMBEDDINGS: (config.vocab_size, config.hidden_size), NORM: (config.hidden_size,)}
     if not config.tie_word_embeddings:
         tables[HEAD] = tables[EMBEDDINGS]
     layer = _layer_shapes(config)

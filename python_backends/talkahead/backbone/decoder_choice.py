@@ -59,6 +59,8 @@ def load_decoder(
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
+    Where `state` holds no last norm, the head reads the last layer.
+
     int8 is the native decoder's; torch narrows to bfloat16 instead. Where torch stands in for the native
     decoder, it computes in float32: its rows are rounded by company, which narrow products would turn into
     other tokens.

@@ -17,6 +17,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Self
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder
-from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, is_narrow
@@ -48,6 +49,13 @@ _KEPT = 32
 """Bursts of rows and tree shapes, which stay good as lengths are only ever written in place."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
+
+
+class _Wanted(IntEnum):
+    """What a forward over rows tells, as in `bursts.h`."""
+
+    LAST_ROWS = 1
+    LAST_LOGITS = 2
 
 
 class _Layer(Structure):
@@ -224,7 +232,7 @@ class NativeDecoder(CachedDecoder):
             in_tiles=self._in_tiles and self._packing == 2 and config.head_dim % _TILE == 0,
             epsilon=config.rms_norm_eps,
             layers=self._layers,
-            final_norm=self._packer.keep(state["model.norm.weight"]),
+            final_norm=self._packer.keep(state[NORM]) if NORM in state else None,
             head=self._packer.pack(state[HEAD]),
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
@@ -260,20 +268,27 @@ class NativeDecoder(CachedDecoder):
     # Forwards
 
     @torch.inference_mode()
-    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         """Fill slots from position 0 and score what follows each prompt: logits [B, 1, V], hidden [B, 1, D].
 
         Args:
             slots: B different slots; what they held is gone.
             prompts: [B, P, D] embeddings, row b valid up to lengths[b].
+            all_hidden: hidden [B, P, D] are of all rows; behind a prompt's length they are zero.
         """
         where, counts = torch.tensor(slots), torch.tensor(lengths)
-        packed = torch.cat([prompt[:length] for prompt, length in zip(prompts, lengths, strict=True)])
-        x = packed.to(torch.float32).contiguous()
+        is_valid = torch.arange(prompts.shape[1]) < counts[:, None]
+        x = prompts[is_valid].to(torch.float32)
         bursts = _Bursts.of(where, torch.zeros_like(self.cache.lengths), counts)
-        logits, hidden = self._decode(x, bursts, wanted=len(slots), only_last=True)
+        logits, states = self._decode(x, bursts, _Wanted.LAST_LOGITS if all_hidden else _Wanted.LAST_ROWS)
         self.cache.lengths[where] = counts
-        return Scored(logits[:, None], hidden[:, None])
+        if not all_hidden:
+            return Scored(logits[:, None], states[:, None])
+        hidden = torch.zeros(*prompts.shape)
+        hidden[is_valid] = states
+        return Scored(logits[:, None], hidden)
 
     def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
@@ -283,17 +298,17 @@ class NativeDecoder(CachedDecoder):
         if int(counts.min()) == width:
             bursts = _Bursts.of(rows.slots, lengths, counts)
             flat = x.flatten(0, 1).contiguous()
-            logits, hidden = self._decode(flat, bursts, wanted=count * width, only_last=False)
-            scored = Scored(logits.view(count, width, -1)[:, -1:], hidden.view(count, width, -1))
+            logits, hidden = self._decode(flat, bursts, _Wanted.LAST_LOGITS)
+            scored = Scored(logits[:, None], hidden.view(count, width, -1))
         else:
             is_fed = torch.arange(width) < counts[:, None]
             active = counts > 0
             bursts = _Bursts.of(rows.slots[active], lengths, counts[active])
             flat = x[is_fed]
-            logits, packed = self._decode(flat, bursts, wanted=len(flat), only_last=False)
+            logits, packed = self._decode(flat, bursts, _Wanted.LAST_LOGITS)
             hidden = torch.zeros(count, width, self.hidden_size)
             hidden[is_fed] = packed
-            scored = Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
+            scored = Scored(logits[(active.cumsum(0) - 1).clamp_min(0), None], hidden)
         lengths.index_add_(0, rows.slots, counts)
         return scored
 
@@ -349,16 +364,16 @@ class NativeDecoder(CachedDecoder):
             raise IndexError("rows do not fit their slots, or tokens are not of the vocabulary")
         return scored
 
-    def _decode(self, x: Tensor, bursts: _Bursts, *, wanted: int, only_last: bool) -> tuple[Tensor, Tensor]:
-        """Logits [wanted, V] and hidden states [wanted, D] of rows x [T, D]."""
-        hidden = torch.empty(wanted, self.hidden_size)
-        logits = torch.empty(wanted, self.vocab_size)
+    def _decode(self, x: Tensor, bursts: _Bursts, wanted: _Wanted) -> tuple[Tensor, Tensor]:
+        """Logits [bursts, V] and hidden states [bursts or T, D] of rows x [T, D]."""
+        hidden = torch.empty(len(x) if wanted is _Wanted.LAST_LOGITS else bursts.count, self.hidden_size)
+        logits = torch.empty(bursts.count, self.vocab_size)
         failed = self._library.talkahead_decode(
             byref(self._model),
             self._workspace.data_ptr(),
             x.data_ptr(),
             byref(bursts),
-            only_last,
+            wanted,
             hidden.data_ptr(),
             logits.data_ptr(),
         )

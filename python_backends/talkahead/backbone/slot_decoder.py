@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.cached_decoder import CachedDecoder
-from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.rope import rope_angles
@@ -144,7 +144,8 @@ class SlotDecoder(CachedDecoder):
             return state[name].detach().to(self.device, torch.float64)
 
         self._embeddings = state[EMBEDDINGS].detach().to(self.device, copy=True)
-        self._final_norm = weight("model.norm.weight").mul(math.sqrt(self.hidden_size)).to(self.dtype)
+        scale = math.sqrt(self.hidden_size)
+        self._final_norm = weight(NORM).mul(scale).to(self.dtype) if NORM in state else None
         self._head = _Projection(self._stored(state[HEAD].detach().to(self.device)))
         self._layers = tuple(
             self._load_layer(lambda name, prefix=f"model.layers.{index}.": weight(prefix + name))
@@ -247,13 +248,18 @@ class SlotDecoder(CachedDecoder):
 
     def _read_out(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(logits, hidden) of x [rows, D]; hidden is what transformers calls the last hidden state."""
-        hidden = self._normed(x, self._norm_leg) * self._final_norm
+        hidden = self._hidden(x)
         return self._product(hidden, self._head), hidden
+
+    def _hidden(self, x: Tensor) -> Tensor:
+        return x if self._final_norm is None else self._normed(x, self._norm_leg) * self._final_norm
 
     # Prefill
 
     @torch.inference_mode()
-    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         """Fill slots from position 0 and score what follows each prompt.
 
         Padding changes nothing: only attention sees it, where no valid row looks right. Products run over the
@@ -262,9 +268,11 @@ class SlotDecoder(CachedDecoder):
         Args:
             slots: B different slots; what they held is gone.
             prompts: [B, P, D] embeddings, row b valid up to lengths[b].
+            all_hidden: whether the hidden states of all rows are wanted.
 
         Returns:
-            logits [B, 1, V] and hidden [B, 1, D] at each prompt's last row.
+            logits [B, 1, V] and hidden [B, 1, D] at each prompt's last row; or hidden [B, P, D] at all, and
+            zero behind a prompt's length.
         """
         batch, span = prompts.shape[:2]
         counts = torch.tensor(lengths, device=self.device)
@@ -283,8 +291,11 @@ class SlotDecoder(CachedDecoder):
             padded.index_copy_(0, packed, qkv)
             x = self._fed_forward(x, self._attended_causally(padded, batch)[packed], layer)
         self.cache.lengths[where] = counts
-        logits, hidden = self._read_out(x[counts.cumsum(0) - 1])
-        return Scored(logits[:, None], hidden[:, None])
+        logits, last = self._read_out(x[counts.cumsum(0) - 1])
+        if not all_hidden:
+            return Scored(logits[:, None], last[:, None])
+        hidden = x.new_zeros(batch * span, self.hidden_size).index_copy_(0, packed, self._hidden(x))
+        return Scored(logits[:, None], hidden.view(batch, span, -1))
 
     def _attended_causally(self, qkv: Tensor, batch: int) -> Tensor:
         """[B P, H + 2 K, d] to [B P, H d]: each row sees itself and what lies left of it."""

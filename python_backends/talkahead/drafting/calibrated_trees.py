@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from talkahead.drafting import draft_files
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.errors import ArtifactMismatch
-from talkahead.speculation.rank_paths import RankTree
 
 NAME = draft_files.TREES
 

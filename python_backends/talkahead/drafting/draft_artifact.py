@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
+from torch import nn
 
-from talkahead.backbone.decoder_config import DecoderConfig
-from talkahead.backbone.llama import Llama
 from talkahead.drafting import draft_files
-from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
+from talkahead.speculation.contracts import Drafter
 from talkahead.weights import load_float32
 
 WEIGHTS = draft_files.WEIGHTS
@@ -28,25 +27,18 @@ _BELONGING = ("kind", "target")
 """Fields of a config that tell what a draft is, beside those of its network."""
 
 
-class DraftKind(StrEnum):
-    """The drafters that have weights, by the names that requests use."""
-
-    HEADS = "heads"
-    MTP = "mtp"
-    DRAFT_LM = "draft_lm"
-
-
 @dataclass(frozen=True)
 class Draft:
-    """A network of one kind, and the hash of the talker that it was trained on."""
+    """A network of one drafter, and the hash of the talker that it was trained on."""
 
-    kind: DraftKind
-    network: DraftHeads | MtpModules | Llama
+    drafter: str
+    network: nn.Module
     target: str
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        config = {"kind": self.kind, "target": self.target, **_shape(self.network)}
+        shape = DRAFTERS[self.drafter].kind.config(self.network)
+        config = {"kind": self.drafter, "target": self.target, **shape}
         (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
         state = {name: value.contiguous() for name, value in self.network.state_dict().items()}
         save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
@@ -59,14 +51,29 @@ class Draft:
             talker: the folder of the talker that it shall draft for.
 
         Raises:
-            ArtifactMismatch: there is no draft, or it was trained on another talker.
+            ArtifactMismatch: there is no draft, its kind is unknown, or it was trained on another talker.
         """
         config = read_config(folder, talker)
-        kind = DraftKind(config["kind"])
-        network = _network(kind, config, folder / CONFIG)
+        if config["kind"] not in DRAFTERS:
+            raise ArtifactMismatch(
+                f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"
+            )
+        own = {name: value for name, value in config.items() if name not in _BELONGING}
+        network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG)
         network.load_state_dict(load_float32(folder / WEIGHTS))
         network.eval().requires_grad_(False)
-        return cls(kind, network, config["target"])
+        return cls(config["kind"], network, config["target"])
+
+
+def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOptions | None = None) -> Drafter:
+    """The drafter of a draft's folder, for the talker in `talker`; by default it drafts what each step wants.
+
+    Raises:
+        ArtifactMismatch: the draft belongs to another talker, or lacks its trees.
+    """
+    draft = Draft.load(folder, talker)
+    kind = DRAFTERS[draft.drafter].kind
+    return kind.drafter(draft.network, folder, talker, pool, options or DraftOptions())
 
 
 def target_hash(talker: Path) -> str:
@@ -93,30 +100,3 @@ def _remedy(folder: Path, name: str) -> str:
     if name != CONFIG:
         return "python -m build_engines calibrate"
     return f"python -m training --recipe {folder.name}"
-
-
-def _shape(network: DraftHeads | MtpModules | Llama) -> dict[str, Any]:
-    if isinstance(network, DraftHeads):
-        return {
-            "num_heads": len(network),
-            "width": network.width,
-            "block_size": network.block_size,
-            "vocab_size": network.vocab_size,
-            "sees_tokens": network.sees_tokens,
-        }
-    if isinstance(network, MtpModules):
-        layer = network.config.to_hugging_face()
-        return {"num_modules": len(network), "sees_tokens": network.sees_tokens, "layer": layer}
-    return network.config.to_hugging_face()
-
-
-def _network(kind: DraftKind, config: dict[str, Any], path: Path) -> DraftHeads | MtpModules | Llama:
-    if kind is DraftKind.HEADS:
-        shape = (config["num_heads"], config["width"], config["vocab_size"])
-        return DraftHeads(*shape, block_size=config["block_size"], sees_tokens=config["sees_tokens"])
-    if kind is DraftKind.MTP:
-        # Files written before the layer named its type hold a Llama's.
-        layer = DecoderConfig.from_fields({"model_type": "llama", **config["layer"]}, path)
-        return MtpModules(layer, config["num_modules"], sees_tokens=config["sees_tokens"])
-    own = {name: value for name, value in config.items() if name not in _BELONGING}
-    return Llama(DecoderConfig.from_fields(own, path))

@@ -69,7 +69,7 @@ def feed(
         lengths = lengths + counts
 
 
-class SlotTable:
+class PositionTable:
     """Values by slot and position, [slots, T, ...]; what lies behind a slot's last position is anything."""
 
     def __init__(self, values: Tensor) -> None:

@@ -5,7 +5,7 @@ side by side, blind to one another. Unless blind, heads are told the tokens that
 et al. 2024, section 3): the root, which has been drawn by the time that a draft is made, and then the path of
 the tree. What follows depends on it, the more so where the likeliest token is not always drawn.
 
-Shapes: B rows, K heads, D hidden size, H size of a block, V vocabulary.
+Shapes: B rows, K heads of L blocks, D hidden size, H size of a block, V vocabulary.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ BLOCK_SIZE = 512
 
 
 class DraftHeads(nn.Module):
-    """K heads: a residual block with SiLU, then a linear layer onto the vocabulary.
+    """K heads: residual blocks with SiLU, then a linear layer onto the vocabulary.
 
     Head i, from 1, guesses the i-th token behind the one that the hidden state draws, the root. Of heads that
     are told tokens, each goes on from the states of the one before, and all share one linear layer, which
     stays in the cache; blind ones see the hidden state alone, and have one each.
 
     Args:
+        block_size: H, between the two layers of a block; None: a block is one layer, as Cai et al. have it.
+        num_blocks: L, one behind the other.
         sees_tokens: whether they are told the tokens that they continue.
     """
 
@@ -37,17 +39,19 @@ class DraftHeads(nn.Module):
         width: int,
         vocab_size: int,
         *,
-        block_size: int = BLOCK_SIZE,
+        block_size: int | None = BLOCK_SIZE,
+        num_blocks: int = 1,
         sees_tokens: bool = True,
     ) -> None:
         super().__init__()
         self.width, self.vocab_size, self.block_size = width, vocab_size, block_size
-        self.sees_tokens = sees_tokens
+        self.num_blocks, self.sees_tokens = num_blocks, sees_tokens
         if sees_tokens:
             self.embed_tokens = nn.Embedding(vocab_size, width)
             self.projector = nn.Linear(width, width, bias=False)
-        self.inward = nn.ModuleList(nn.Linear(width, block_size) for _ in range(num_heads))
-        self.outward = nn.ModuleList(nn.Linear(block_size, width) for _ in range(num_heads))
+        blocks = range(num_heads * num_blocks)
+        self.inward = nn.ModuleList(nn.Linear(width, block_size or width) for _ in blocks)
+        self.outward = nn.ModuleList(nn.Linear(block_size, width) for _ in blocks if block_size)
         num_linears = 1 if sees_tokens else num_heads
         self.linears = nn.ModuleList(nn.Linear(width, vocab_size, bias=False) for _ in range(num_linears))
 
@@ -75,7 +79,7 @@ class DraftHeads(nn.Module):
         return heads
 
     def __len__(self) -> int:
-        return len(self.inward)
+        return len(self.inward) // self.num_blocks
 
     def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """What each head guesses, [B, K, V], of hidden [B, D] and the root and what followed it, [B, K]."""
@@ -89,12 +93,16 @@ class DraftHeads(nn.Module):
 
     def begin(self, hidden: Tensor, roots: Tensor) -> Tensor:
         """What the first head looks at, [B, D]."""
-        return self._told(hidden, roots)
+        return self._with_tokens(hidden, roots)
 
     def states(self, seen: Tensor, index: int) -> Tensor:
-        """[B, D], behind a head's block."""
-        change: Tensor = self.outward[index](functional.silu(self.inward[index](seen)))
-        return seen + change.to(seen.dtype)
+        """[B, D], behind a head's blocks."""
+        for block in range(index * self.num_blocks, (index + 1) * self.num_blocks):
+            change: Tensor = functional.silu(self.inward[block](seen))
+            if self.block_size:
+                change = self.outward[block](change)
+            seen = seen + change.to(seen.dtype)
+        return seen
 
     def guesses(self, states: Tensor, index: int) -> Tensor:
         """Logits [B, V] of a head."""
@@ -104,17 +112,17 @@ class DraftHeads(nn.Module):
 
     def onward(self, seen: Tensor, states: Tensor, tokens: Tensor) -> Tensor:
         """What the next head looks at, [B, D], where `tokens` [B] follow."""
-        return self._told(states, tokens) if self.sees_tokens else seen
+        return self._with_tokens(states, tokens) if self.sees_tokens else seen
 
-    def _told(self, states: Tensor, tokens: Tensor) -> Tensor:
+    def _with_tokens(self, states: Tensor, tokens: Tensor) -> Tensor:
         if not self.sees_tokens:
             return states
-        told: Tensor = self.projector(self.embed_tokens(tokens))
-        return states + told.to(states.dtype)
+        rows: Tensor = self.projector(self.embed_tokens(tokens))
+        return states + rows.to(states.dtype)
 
     @torch.no_grad()
-    def told(self) -> Tensor | None:
-        """What heads are told of each token, [V, D], where it can be looked up; None of blind ones."""
+    def token_rows(self) -> Tensor | None:
+        """What each token adds to the states that it follows, [V, D]; None of blind heads."""
         if not self.sees_tokens:
             return None
         table: Tensor = self.projector(self.embed_tokens.weight)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
-from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.native_chain import ChainTables, NativeChain, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.token_tree import TokenTree
@@ -33,6 +33,8 @@ class DraftLmDrafter:
         tells_probs: see `DraftChain`.
     """
 
+    sees_prompt = False
+
     def __init__(
         self, decoder: DraftDecoder, embeddings: Tensor, length: int = 3, *, tells_probs: bool = True
     ) -> None:
@@ -42,7 +44,7 @@ class DraftLmDrafter:
         self._embeddings = embeddings.to(device, decoder.dtype)
         self._tells_probs = tells_probs
         positions = decoder.max_positions + decoder.max_nodes
-        self._said = SlotTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
+        self._said = PositionTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
         self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
         self._fed = torch.zeros((slots, length - 1), dtype=torch.int64, device=device)
         self._native = self._native_chain(native_decoders([decoder]))
@@ -95,7 +97,9 @@ class DraftLmDrafter:
         known = rows.take(self._num_prompt) + context.positions + 1 + right
         self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
 
-    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
         self._decoder.prefill(slots, prompts, lengths)
         self._num_prompt[slots] = torch.tensor(lengths, device=self._num_prompt.device)
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.likely_draws import likely_draws
 from talkahead.drafting.native_heads import NativeHeads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import trial_streams
-from talkahead.speculation.likely_draws import likely_draws
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.token_tree import TokenTree
 
 

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
-from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
+from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
@@ -27,7 +27,8 @@ from talkahead.speculation.token_tree import TokenTree
 class MtpDrafter:
     """Module k holds KV at position i once it was fed there: with the state of module k - 1, and with frame
     i + k - 1 where modules see tokens. Near the root that frame may be a drafted one; when it was refused,
-    the KV is cut back to before it, and the position fed again.
+    the KV is cut back to before it, and the position fed again. Positions of a prompt that modules see come
+    before those of frames, and hold the states of its rows but the last, which draws frame 0.
 
     Args:
         modules: as trained.
@@ -50,20 +51,21 @@ class MtpDrafter:
         self.length = len(modules) if length is None else length
         if not 1 <= self.length <= len(modules):
             raise ValueError(f"a draft of {length}: there are {len(modules)} modules")
-        self._sees_tokens = modules.sees_tokens
+        self.sees_prompt, self._sees_tokens = modules.sees_prompt, modules.sees_tokens
         self._modules = list(modules.to(first.device, first.dtype))[: self.length]
         self._decoders = list(decoders)[: self.length]
-        table = embeddings.to(first.device, first.dtype)
-        self._told = [module.told(table) for module in self._modules]
-        """What each module is told by each token, [V, D]; of blind ones [D]."""
+        table = embeddings.to(first.device, first.dtype) if self._sees_tokens else embeddings
+        self._token_rows = [module.token_rows(table) for module in self._modules]
+        """What each token adds to what a module is fed, [V, D]; of blind ones [D]."""
         self._tells_probs = tells_probs
         shape = (first.num_slots, first.max_positions + first.max_nodes)
-        self._said = SlotTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
+        self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
         self._states = [
-            SlotTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
+            PositionTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
             for _ in range(self.length)
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""
+        self._num_prompt = torch.zeros(first.num_slots, dtype=torch.int64, device=first.device)
         self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
         self._native = self._native_chain(native_decoders(self._decoders))
 
@@ -75,12 +77,12 @@ class MtpDrafter:
             NativeModule(
                 norm=module.hidden_norm.weight.detach().contiguous(),
                 projector=module.projector.weight.detach()[:, :width].T.contiguous(),
-                told=told.detach().contiguous(),
+                token_rows=rows.detach().contiguous(),
                 states=states.values,
             )
-            for module, told, states in zip(self._modules, self._told, self._states, strict=True)
+            for module, rows, states in zip(self._modules, self._token_rows, self._states, strict=True)
         ]
-        tables = ChainTables(self._said.values, self._drafted)
+        tables = ChainTables(self._said.values, self._drafted, self._num_prompt)
         return NativeChain(decoders, self.length, tables, modules=modules, tells_probs=self._tells_probs)
 
     def propose(self, context: Context) -> TokenTree:
@@ -102,24 +104,25 @@ class MtpDrafter:
     def _logits(self, behind: int, context: Context) -> Tensor:
         """Of one module [S, V], brought up to the root's position."""
         rows, module = context.rows, self._modules[behind]
+        prompts = rows.take(self._num_prompt)
 
         def seen(places: Tensor, hidden: Tensor) -> None:
             if behind + 1 < self.length:
-                self._states[behind + 1].put(rows, places, hidden)
+                self._states[behind + 1].put(rows, places - prompts[:, None], hidden)
 
         return feed(
             self._decoders[behind],
             rows,
-            context.positions + 1,
-            lambda places: self._inputs(module, behind, rows, places),
+            prompts + context.positions + 1,
+            lambda places: self._inputs(module, behind, rows, places - prompts[:, None]),
             seen,
         )
 
     def _inputs(self, module: MtpModule, behind: int, rows: Rows, places: Tensor) -> Tensor:
-        told = self._told[behind]
+        added = self._token_rows[behind]
         if self._sees_tokens:
-            told = functional.embedding(self._said.at(rows, places + behind), told)
-        return module.joined(self._states[behind].at(rows, places), told)
+            added = functional.embedding(self._said.at(rows, places + behind), added)
+        return module.joined(self._states[behind].at(rows, places), added)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         observe = self.observe_in_torch if self._native is None else self._native.observe
@@ -143,9 +146,24 @@ class MtpDrafter:
             known = (context.positions + 1 + right - behind).clamp_min(0)
             decoder.keep(torch.minimum(decoder.lengths(context.rows), known), context.rows)
 
-    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
         for slot in slots:
             self.release(slot)
+        if hidden is not None:
+            self._see_prompts(slots, hidden, [length - 1 for length in lengths])
+
+    def _see_prompts(self, slots: list[int], hidden: Tensor, counts: list[int]) -> None:
+        """Feed `counts[b]` of the target's states [B, P, D] to the modules of each slot."""
+        self._num_prompt[slots] = torch.tensor(counts, device=self._num_prompt.device)
+        lines = [line for line, count in enumerate(counts) if count]
+        if not lines:
+            return
+        own, lengths = [slots[line] for line in lines], [counts[line] for line in lines]
+        states = hidden[lines, : max(lengths)].to(self._decoders[0].dtype)
+        for module, added, decoder in zip(self._modules, self._token_rows, self._decoders, strict=True):
+            states = decoder.prefill(own, module.joined(states, added), lengths, all_hidden=True).hidden
 
     def release(self, slot: int) -> None:
         for decoder in self._decoders:

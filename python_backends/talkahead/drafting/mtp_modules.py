@@ -28,9 +28,10 @@ class MtpModule(nn.Module):
     Args:
         config: the target's.
         sees_tokens: whether it is told the token that it continues.
+        has_norm: whether a norm of its own stands before the target's head.
     """
 
-    def __init__(self, config: DecoderConfig, *, sees_tokens: bool) -> None:
+    def __init__(self, config: DecoderConfig, *, sees_tokens: bool, has_norm: bool = True) -> None:
         super().__init__()
         width = config.hidden_size
         self.hidden_norm = nn.RMSNorm(width, eps=config.rms_norm_eps)
@@ -40,13 +41,16 @@ class MtpModule(nn.Module):
         # It reads rows, and the target's head reads it.
         self.decoder.register_module("lm_head", None)
         self.decoder.model.register_module("embed_tokens", None)
+        if not has_norm:
+            self.decoder.model.register_module("norm", nn.Identity())
 
     @torch.no_grad()
     def begin_as(self, target: Llama) -> None:
         """With the target's last layer and norm, behind a projector that passes hidden states on."""
         last = target.model.layers[target.config.num_hidden_layers - 1]
         self.decoder.model.layers[0].load_state_dict(last.state_dict())
-        self.decoder.model.norm.load_state_dict(target.model.norm.state_dict())
+        if isinstance(self.decoder.model.norm, nn.RMSNorm):
+            self.decoder.model.norm.load_state_dict(target.model.norm.state_dict())
         nn.init.normal_(self.projector.weight, std=0.02)
         self.projector.weight[:, : len(self.projector.weight)] += torch.eye(len(self.projector.weight))
         self.projector.bias.zero_()
@@ -54,9 +58,9 @@ class MtpModule(nn.Module):
     def inputs(self, hidden: Tensor, embedded: Tensor) -> Tensor:
         """What the layer sees: hidden states of the module before, [B, T, D], and the tokens that they
         guessed, as they came, embedded [B, T, D]."""
-        return self.joined(hidden, self.told(embedded))
+        return self.joined(hidden, self.token_rows(embedded))
 
-    def told(self, embedded: Tensor) -> Tensor:
+    def token_rows(self, embedded: Tensor) -> Tensor:
         """The tokens' part of the projection, [..., D], of each token alone; of a blind module [D]."""
         bias = self.projector.bias
         if self.token_norm is None:
@@ -64,10 +68,10 @@ class MtpModule(nn.Module):
         weight = self.projector.weight[:, len(bias) :]
         return functional.linear(self.token_norm(embedded), weight, bias)
 
-    def joined(self, hidden: Tensor, told: Tensor) -> Tensor:
+    def joined(self, hidden: Tensor, token_rows: Tensor) -> Tensor:
         """The hidden states' part of the projection, added to the tokens', [..., D]."""
         weight = self.projector.weight[:, : hidden.shape[-1]]
-        projected = functional.linear(self.hidden_norm(hidden), weight) + told
+        projected = functional.linear(self.hidden_norm(hidden), weight) + token_rows
         return projected.to(hidden.dtype)  # where training narrows products, sums stay wide
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
@@ -80,14 +84,30 @@ class MtpModules(nn.Module):
     """The cascade. Module k, from 1, at the position whose hidden state draws frame i, guesses frame i + k.
 
     Positions are those of frames, from the first on: the prompt's own hidden states are not looked at, which
-    leaves a decoder free not to tell them; the states of the frames know the text.
+    leaves a decoder free not to tell them; the states of the frames know the text. Published modules begin
+    with the prompt's first row, where there is no token to be told.
+
+    Args:
+        sees_tokens, has_norm: see `MtpModule`.
+        sees_prompt: only of modules that see no tokens.
     """
 
-    def __init__(self, config: DecoderConfig, num_modules: int, *, sees_tokens: bool) -> None:
+    def __init__(
+        self,
+        config: DecoderConfig,
+        num_modules: int,
+        *,
+        sees_tokens: bool,
+        has_norm: bool = True,
+        sees_prompt: bool = False,
+    ) -> None:
         super().__init__()
+        assert not (sees_prompt and sees_tokens), "a prompt has rows, not tokens"
         self.config = replace(config, num_hidden_layers=1)
-        self.sees_tokens = sees_tokens
-        self.cascade = nn.ModuleList(MtpModule(config, sees_tokens=sees_tokens) for _ in range(num_modules))
+        self.sees_tokens, self.has_norm, self.sees_prompt = sees_tokens, has_norm, sees_prompt
+        self.cascade = nn.ModuleList(
+            MtpModule(config, sees_tokens=sees_tokens, has_norm=has_norm) for _ in range(num_modules)
+        )
 
     @classmethod
     def beginning_as(cls, target: Llama, num_modules: int, *, sees_tokens: bool) -> Self:
@@ -111,7 +131,7 @@ class MtpModules(nn.Module):
         """
         states, found = hidden, []
         for behind, module in enumerate(self):
-            told = embedded[:, behind:]
-            states = module(states[:, : told.shape[1]], told)
+            tokens = embedded[:, behind:]
+            states = module(states[:, : tokens.shape[1]], tokens)
             found.append(states)
         return found

@@ -36,13 +36,13 @@ class NativeModule:
     Args:
         norm: [D].
         projector: [D, D], of the normed states.
-        told: [V, D] by token, or [D].
+        token_rows: [V, D] by token, or [D].
         states: [R, T, D], of the module before.
     """
 
     norm: Tensor
     projector: Tensor
-    told: Tensor
+    token_rows: Tensor
     states: Tensor
 
 
@@ -66,7 +66,7 @@ class _Decoder(Structure):
 
 
 class _Module(Structure):
-    _fields_ = tuple((name, c_void_p) for name in ("norm", "projector", "told", "states"))
+    _fields_ = tuple((name, c_void_p) for name in ("norm", "projector", "token_rows", "states"))
 
 
 class _Drafter(Structure):
@@ -78,7 +78,7 @@ class _Drafter(Structure):
         ("modules", POINTER(_Module)),
         *((name, c_void_p) for name in ("embeddings", "num_prompt", "said", "kept")),
         *((name, c_void_p) for name in ("x", "states", "logits", "weights")),
-        *((name, c_void_p) for name in ("decode", "draw", "draw_told")),
+        *((name, c_void_p) for name in ("decode", "draw", "draw_with_probs")),
         *((name, c_int64) for name in ("purpose", "num_purposes")),
     )
 
@@ -138,12 +138,15 @@ class NativeChain:
             hidden=first.hidden_size,
             vocabulary=first.vocab_size,
             num_kept=tables.kept.shape[1],
-            sees_tokens=bool(modules) and modules[0].told.dim() == 2,
+            sees_tokens=bool(modules) and modules[0].token_rows.dim() == 2,
             epsilon=first.config.rms_norm_eps,
             decoders=self._array(_Decoder, [one.addresses for one in decoders]),
             modules=self._array(
                 _Module,
-                [tuple(map(self._at, (one.norm, one.projector, one.told, one.states))) for one in modules],
+                [
+                    tuple(map(self._at, (one.norm, one.projector, one.token_rows, one.states)))
+                    for one in modules
+                ],
             ),
             embeddings=self._at(embeddings),
             num_prompt=self._at(tables.num_prompt),
@@ -155,7 +158,7 @@ class NativeChain:
             weights=self._at(sampler.workspace(first.vocab_size)),
             decode=first.decode_address,
             draw=sampler.draw_address,
-            draw_told=sampler.draw_told_address,
+            draw_with_probs=sampler.draw_with_probs_address,
             purpose=Purpose.TOKEN,
             num_purposes=len(Purpose),
         )

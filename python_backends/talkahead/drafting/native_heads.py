@@ -16,13 +16,13 @@ from torch import Tensor
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
+from talkahead.drafting.rank_paths import TreeLevel
 from talkahead.native_library import load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.likely_draws import CONFIDENCE, NARROW
 from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
-from talkahead.speculation.rank_paths import TreeLevel
 
 SOURCE = Path(__file__).parent / "native" / "heads.c"
 Linear = tuple[Tensor, Tensor]
@@ -35,7 +35,7 @@ class _Heads(Structure):
         *((name, POINTER(Matrix)) for name in ("inward", "outward")),
         *((name, c_void_p) for name in ("inner_biases", "biases")),
         ("linears", POINTER(Matrix)),
-        ("told", c_void_p),
+        ("token_rows", c_void_p),
     )
 
 
@@ -58,7 +58,7 @@ class _Draws(Structure):
 
 
 class NativeHeads:
-    """Residual blocks with SiLU, each with a linear layer onto the vocabulary.
+    """Residual blocks with SiLU, one of each head, each with a linear layer onto the vocabulary.
 
     In float32 and bfloat16 states stay float32, and weights are what they are, rounded to bfloat16 in the
     latter; in int8 products are of whole numbers.
@@ -67,10 +67,10 @@ class NativeHeads:
 
     Args:
         inward: [H, D] and [H] of each head's block.
-        outward: [D, H] and [D].
+        outward: [D, H] and [D]; empty where a block is one layer, with H = D.
         linears: [V, D] of each head; one that is there several times is packed once.
-        told: [V, D], added to what a head goes on from where a token follows; None: each sees the hidden
-            state alone.
+        token_rows: [V, D], added to what a head goes on from where a token follows; None: each sees the
+            hidden state alone.
         precision: of products; what the CPU does not multiply is float32.
     """
 
@@ -79,7 +79,7 @@ class NativeHeads:
         inward: Sequence[Linear],
         outward: Sequence[Linear],
         linears: Sequence[Tensor],
-        told: Tensor | None,
+        token_rows: Tensor | None,
         precision: torch.dtype,
     ) -> None:
         vocabulary, hidden = linears[0].shape
@@ -99,11 +99,11 @@ class NativeHeads:
             inner=inner,
             vocabulary=vocabulary,
             inward=self._matrices[0],
-            outward=self._matrices[1],
+            outward=self._matrices[1] if outward else None,
             inner_biases=packer.keep(torch.cat([bias for _, bias in inward])),
-            biases=packer.keep(torch.cat([bias for _, bias in outward])),
+            biases=packer.keep(torch.cat([bias for _, bias in outward])) if outward else None,
             linears=self._matrices[2],
-            told=None if told is None else packer.keep(told),
+            token_rows=None if token_rows is None else packer.keep(token_rows),
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
 

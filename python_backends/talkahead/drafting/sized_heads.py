@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.native_heads import NativeHeads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.token_tree import TokenTree
 
 

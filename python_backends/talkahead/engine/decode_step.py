@@ -170,14 +170,22 @@ class DecodeStep:
         prompts = torch.nn.utils.rnn.pad_sequence([one.prompt for one in admissions], batch_first=True)
         where = torch.tensor(slots, device=self._keys.device)
         self._write_settings(where, admissions)
-        scored = self._backbone.prefill(slots, prompts, lengths)
         for slot, admission in zip(slots, admissions, strict=True):
             rules = HistoryRules.of(admission.options, self._allowed)
             self.assign(slot, self._under(admission.method or self._default, rules))
             self._frames[slot, self._frames.shape[1] - len(admission.history) :, 0] = admission.history
-        for drafter in {id(one): one for one in map(self._drafter_of, slots)}.values():
+        drafters = {id(one): one for one in map(self._drafter_of, slots)}.values()
+        all_hidden = any(drafter.sees_prompt for drafter in drafters)
+        scored = self._backbone.prefill(slots, prompts, lengths, all_hidden=all_hidden)
+        for drafter in drafters:
             own = [line for line, slot in enumerate(slots) if self._drafter_of(slot) is drafter]
-            drafter.admit([slots[line] for line in own], prompts[own], [lengths[line] for line in own])
+            hidden = scored.hidden[own] if drafter.sees_prompt else None
+            drafter.admit(
+                [slots[line] for line in own], prompts[own], [lengths[line] for line in own], hidden
+            )
+        if all_hidden:
+            last = scored.hidden[range(len(lengths)), [length - 1 for length in lengths]]
+            scored = Scored(scored.logits, last[:, None])
         return self._draw_first(where, scored)
 
     def method_of(self, slot: int) -> Method:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.drafters import verifiers_of
 from talkahead.engine.step_costs import PLAIN_DRAFTER, StepCosts
-from talkahead.speculation.pairs import PAIRS, PLAIN, DraftSizes, Pair
+from talkahead.speculation.pairs import PLAIN, Pair
 
 WORTH = 1.05
 """Below so many times plain decoding's speed a draft is not worth it: costs are known to a few percent."""
@@ -69,7 +71,7 @@ class DraftForecast:
         brought = {
             name: prod(self.speed_ups(name, own).values())
             for name, own in sizes.items()
-            if verifier in PAIRS[name] and self.of(name) is not None
+            if verifier in verifiers_of(name) and self.of(name) is not None
         }
         best = max(brought, key=lambda name: brought[name], default=PLAIN_DRAFTER)
         return Pair(best, verifier) if brought.get(best, 1.0) > 1.0 else PLAIN

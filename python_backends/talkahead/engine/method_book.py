@@ -7,14 +7,17 @@ from dataclasses import replace
 from functools import lru_cache
 
 from talkahead.config import RequestOptions
+from talkahead.drafting.offer import Offer
+from talkahead.drafting.selection import Selection, select
 from talkahead.engine.draft_budget import DraftBudget
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method import Method
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.pairs import Offer, Pair, Selection, select
-from talkahead.speculation.registry import VERIFIERS, TargetTokens
+from talkahead.speculation.pairs import PLAIN, Pair
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.verifiers import VERIFIERS
 
 _KEPT = 64
 """Methods that are remembered: options are numbers that clients make up, so there is no end of them."""
@@ -36,7 +39,7 @@ class MethodBook:
         forecast: DraftForecast | None = None,
     ) -> None:
         self._offer = offer
-        self._drafters: Mapping[str, Drafter] = {"none": NullDrafter(), **drafters}
+        self._drafters: Mapping[str, Drafter] = {PLAIN.drafter: NullDrafter(), **drafters}
         self._target = target
         self._forecast = forecast
         assert set(self._drafters) == set(offer.names)
@@ -68,7 +71,7 @@ class MethodBook:
         )
 
     def _make_verifier(self, name: str, options: VerifierOptions) -> Verifier:
-        return VERIFIERS[name].build(options, self._target)
+        return VERIFIERS[name].kind.of(options, self._target)
 
     def _make_budget(self, pair: Pair, options: VerifierOptions) -> DraftBudget:
         """One for all requests of a pair, however many nodes each allows."""

@@ -12,13 +12,13 @@ import torch
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.engine.decode_step import Admission, DecodeStep, step_clock
 from talkahead.engine.method import Method
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.step_costs import PLAIN_DRAFTER, StepCost, StepCosts
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.pairs import DRAFTER_OPTIONS
 
 ROWS = (1, 2, 4, 16)
 _PROMPT = 120
@@ -138,11 +138,7 @@ def _cost(drafter: str, rows: int, plain_s: float, visits: Sequence[_Visit]) -> 
 
 def _asking_for(drafter: str, nodes: int) -> RequestOptions:
     """A request with a pinned draft of so many nodes."""
-    is_tree = "nodes" in DRAFTER_OPTIONS[drafter]
-    return RequestOptions(
-        drafter=drafter,
-        verifier="match",
-        pin_draft=True,
-        nodes=nodes if is_tree else None,
-        draft_length=None if is_tree else nodes - 1,
+    spec = DRAFTERS[drafter]
+    return RequestOptions.from_parameters(
+        {"drafter": drafter, "verifier": "match", "pin_draft": True, spec.size_option: spec.size_of(nodes)}
     )

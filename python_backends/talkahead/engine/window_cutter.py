@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from talkahead.audio.windows import Cut
+from talkahead.drafting.drafters import drafter_names
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.in_flight import SentWindow
@@ -13,8 +14,9 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.families.contracts import Frames
+from talkahead.speculation.verifiers import VERIFIERS
 from talkahead.transport.messages import WindowDone
-from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
+from talkahead.types import Stats, StopReason, WindowHeader
 
 
 class WindowCutter:
@@ -157,8 +159,8 @@ class WindowCutter:
             stop_reason=int(reason),
             char_end=totals.char_end if cut.is_last else stream.totals.char_end,
             decode_us=totals.decode_us,
-            drafter=DRAFTER_NAMES.index(pair.drafter),
-            verifier=VERIFIER_NAMES.index(pair.verifier),
+            drafter=drafter_names().index(pair.drafter),
+            verifier=list(VERIFIERS).index(pair.verifier),
         )
 
     def _totals(self, segment: SegmentState, slot: int) -> Totals:

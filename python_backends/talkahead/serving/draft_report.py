@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from talkahead.drafting.acceptance import read_acceptance
-from talkahead.drafting.draft_files import read_offer
+from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.offer import read_offer
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.step_costs import PLAIN_DRAFTER, StepCosts
 from talkahead.serving.cost_store import latest_costs
-from talkahead.speculation.pairs import PLAIN, DraftSizes
+from talkahead.speculation.pairs import PLAIN
 
 
 def draft_report(talker: Path) -> Iterator[str]:

@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.drafting.draft_files import read_offer
+from talkahead.drafting.offer import read_offer
+from talkahead.drafting.selection import select
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.families.contracts import Segment, Units
 from talkahead.families.registry import load_family
@@ -24,7 +25,6 @@ from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
-from talkahead.speculation.pairs import select
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
 from talkahead.transport.receivers import ProgressReceiver

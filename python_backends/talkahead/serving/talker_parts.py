@@ -12,15 +12,16 @@ from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
 from talkahead.config import ModelConfig
-from talkahead.drafting.draft_files import draft_folder, group_folder, read_offer
-from talkahead.drafting.drafter_choice import DraftPool, load_sized_drafter
+from talkahead.drafting.draft_artifact import load_drafter
+from talkahead.drafting.draft_files import draft_folder, group_folder
+from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.group_artifact import load_groups
+from talkahead.drafting.offer import Offer, read_offer
 from talkahead.engine.method_book import MethodBook
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import TokenMap
 from talkahead.serving.artifacts import verified
-from talkahead.speculation.pairs import Offer
-from talkahead.speculation.registry import TargetTokens
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speech_format import SpeechFormat
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -72,7 +73,7 @@ def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> Meth
         _chosen(config, "decoder", DecoderChoice.AUTO),
     )
     drafters = {
-        name: load_sized_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
+        name: load_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
         for name in offer.drafters
     }
     groups = load_groups(verified(group_folder(config.folder)), config.folder) if offer.similarities else {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import ModelConfig, RequestOptions
+from talkahead.drafting.offer import Offer
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
@@ -22,7 +23,6 @@ from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
-from talkahead.speculation.pairs import Offer
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.transport.receivers import AcknowledgementReceiver

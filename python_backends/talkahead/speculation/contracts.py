@@ -137,13 +137,23 @@ class Accepted:
 class Drafter(Protocol):
     """Guesses what follows the root. One with a KV of its own follows admissions."""
 
+    @property
+    def sees_prompt(self) -> bool:
+        """Whether it wants the target's hidden states of prompts."""
+
     def propose(self, context: Context) -> TokenTree: ...
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """What a step made of a tree, whoever proposed it; `context` is the one that the step began with."""
 
-    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
-        """New segments: `prompts` [len(slots), P, D], each valid up to its length."""
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
+        """New segments: `prompts` [len(slots), P, D], each valid up to its length.
+
+        Args:
+            hidden: [len(slots), P, D], the target's states of the prompts, if the drafter `sees_prompt`.
+        """
 
     def release(self, slot: int) -> None:
         """The slot's segment has ended."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from talkahead.errors import BadRequest
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.verifier_options import VerifierOptions
 
 
 class GroupsVerifier:
@@ -22,6 +27,17 @@ class GroupsVerifier:
 
     def __init__(self, groups: SimilarityGroups) -> None:
         self._groups = groups
+
+    @classmethod
+    def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
+        """Raises BadRequest for a similarity that the target has no groups of."""
+        similarity = options.similarity
+        if similarity is None and target.groups:
+            similarity = next(iter(target.groups))
+        if similarity is None or similarity not in target.groups:
+            known = ", ".join(f"{one:g}" for one in target.groups) or "nothing: this voice has no groups"
+            raise BadRequest("similarity", options.similarity, known)
+        return cls(target.groups[similarity])
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         return walk(tree, scored, context, self._groups)

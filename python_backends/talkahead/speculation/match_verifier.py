@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,9 @@ from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.verifier_options import VerifierOptions
 
 
 class MatchVerifier:
@@ -21,6 +25,10 @@ class MatchVerifier:
     preserves = Preserves.TOKENS
     history_frames = 0
     trials = 1
+
+    @classmethod
+    def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
+        return cls()
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:

@@ -88,9 +88,9 @@ class NativeSampler:
         return ctypes.cast(self._library.talkahead_draw, c_void_p).value
 
     @property
-    def draw_told_address(self) -> int | None:
-        """Of `talkahead_draw_told`."""
-        return ctypes.cast(self._library.talkahead_draw_told, c_void_p).value
+    def draw_with_probs_address(self) -> int | None:
+        """Of `talkahead_draw_with_probs`."""
+        return ctypes.cast(self._library.talkahead_draw_with_probs, c_void_p).value
 
     @property
     def order_address(self) -> int | None:

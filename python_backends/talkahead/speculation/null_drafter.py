@@ -11,13 +11,17 @@ from talkahead.speculation.token_tree import TokenTree
 class NullDrafter:
     """The off switch: proposes nothing beyond the root, keeps nothing."""
 
+    sees_prompt = False
+
     def propose(self, context: Context) -> TokenTree:
         return context.roots_alone
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         return None
 
-    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
+    ) -> None:
         return None
 
     def release(self, slot: int) -> None:

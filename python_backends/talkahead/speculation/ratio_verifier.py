@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.rejection_walk import walk
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.verifier_options import VerifierOptions
 
 
 class RatioVerifier:
@@ -16,6 +20,10 @@ class RatioVerifier:
     preserves = Preserves.DISTRIBUTION
     history_frames = 0
     trials = 0
+
+    @classmethod
+    def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
+        return cls()
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         return walk(tree, scored, context)

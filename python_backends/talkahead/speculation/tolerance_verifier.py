@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from torch import Tensor
 
 from talkahead.speculation import native_walk
@@ -10,7 +12,9 @@ from talkahead.speculation.draws import trial_streams
 from talkahead.speculation.longest_path import accept_longest
 from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import Draws, draw_several
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.verifier_options import VerifierOptions
 
 
 class ToleranceVerifier:
@@ -26,6 +30,10 @@ class ToleranceVerifier:
     def __init__(self, tolerance: int, eos: int) -> None:
         self.trials = tolerance
         self._eos = eos
+
+    @classmethod
+    def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
+        return cls(options.tolerance, target.eos)
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 
 from talkahead.speculation import native_walk
@@ -9,7 +11,9 @@ from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import accept_longest
 from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw_several
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.verifier_options import VerifierOptions
 
 
 class TopkVerifier:
@@ -27,6 +31,10 @@ class TopkVerifier:
         self._top_k = top_k
         self._eos_top_k = eos_top_k
         self._eos = eos
+
+    @classmethod
+    def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
+        return cls(options.top_k_verify, options.eos_top_k, target.eos)
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:

@@ -10,7 +10,7 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
     heads = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
     heads = heads.to(torch.bfloat16)
     folder = talker / "drafts" / "heads"
-    Draft(DraftKind.HEADS, heads, target_hash(talker)).save(folder)
+    Draft("heads", heads, target_hash(talker)).save(folder)
     Manifest("", "", "", 0, {}, {WEIGHTS: sha256(folder / WEIGHTS)}, "").write(folder)
     return tmp_path
 

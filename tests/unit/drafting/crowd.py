@@ -12,7 +12,12 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
-from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, draft_lm_drafter, mtp_drafter
+from talkahead.drafting.draft_lm_kind import draft_lm_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.mtp_kind import mtp_drafter
+from talkahead.drafting.offer import Offer
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.engine_telemetry import NoTelemetry
@@ -22,10 +27,8 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.pairs import DraftSizes, Offer
-from talkahead.speculation.rank_paths import RankTree
-from talkahead.speculation.registry import TargetTokens
 from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.target_tokens import TargetTokens
 from tiny_talker import POSITIONS, TREE, make_cut, make_heads, make_modules
 from torch import Tensor
 
@@ -168,11 +171,11 @@ def drafters_of(llama: Llama, pool: DraftPool) -> dict[str, Drafter]:
     """Drafts that are somewhat like the talker, so that some of what they draft is right."""
     dtype = torch.float64 if pool.dtype is torch.float64 else torch.float32
     heads = make_heads(llama).to(dtype)
-    modules = make_modules(llama, sees_tokens=True).to(dtype)
+    modules = make_modules(llama, "mtp").to(dtype)
     return {
         "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE)),
         "mtp": mtp_drafter(modules, llama.state_dict(), pool, DraftOptions()),
-        "draft_lm": draft_lm_drafter(make_cut(llama), pool, DraftOptions(length=CHAIN)),
+        "draft_lm": draft_lm_drafter(make_cut(llama), pool, DraftOptions(CHAIN + 1)),
     }
 
 

@@ -14,18 +14,18 @@ from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.calibrated_trees import CalibratedTrees
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, load_drafter, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
-from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, load_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.group_artifact import group_tokens, load_groups, save_groups
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankPaths
 from tiny_talker import CONFIG, make_cut, make_llama
 
 ROWS, POSITIONS, STEPS = 5, 60, 6
@@ -47,12 +47,12 @@ def make_draft(name: str, talker: Path) -> Draft:
         network = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
         for weight in (network.outward[1].get_parameter("weight"), network.projector.weight):
             torch.nn.init.normal_(weight, std=0.1)
-        return Draft(DraftKind.HEADS, network.to(torch.bfloat16), target_hash(talker))
+        return Draft("heads", network.to(torch.bfloat16), target_hash(talker))
     if name == "draft_lm":
         network = make_cut(llama).float()
-        return Draft(DraftKind.DRAFT_LM, network.to(torch.bfloat16), target_hash(talker))
+        return Draft("draft_lm", network.to(torch.bfloat16), target_hash(talker))
     network = MtpModules.beginning_as(llama, 2, sees_tokens=name == "mtp")
-    return Draft(DraftKind.MTP, network.to(torch.bfloat16), target_hash(talker))
+    return Draft("mtp", network.to(torch.bfloat16), target_hash(talker))
 
 
 def make_trees(folder: Path) -> CalibratedTrees:
@@ -65,7 +65,7 @@ def test_a_draft_is_loaded_as_it_was_saved(talker: Path, tmp_path: Path, name: s
     draft = make_draft(name, talker)
     draft.save(tmp_path)
     loaded = Draft.load(tmp_path, talker)
-    assert loaded.kind is draft.kind
+    assert loaded.drafter == draft.drafter
     state = loaded.network.state_dict()
     assert state.keys() == draft.network.state_dict().keys()
     for key, value in draft.network.state_dict().items():
@@ -117,7 +117,8 @@ def test_a_loaded_draft_changes_no_token_of_the_native_decoder(
     if name == "heads":
         make_trees(tmp_path).save(tmp_path)
     pool = DraftPool(ROWS, POSITIONS)
-    drafter = load_drafter(tmp_path, talker, pool, DraftOptions(nodes=8, tells_probs=False))
+    options = DraftOptions({"heads": 8, "draft_lm": 4}.get(name), tells_probs=False)
+    drafter = load_drafter(tmp_path, talker, pool, options)
     plain = decode(talker, NullDrafter(), temperature, STEPS * 4)
     drafted = decode(talker, drafter, temperature, STEPS)
     assert all(own[: len(tokens)] == tokens for own, tokens in zip(plain, drafted, strict=True))

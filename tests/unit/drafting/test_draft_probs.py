@@ -56,7 +56,7 @@ def expected(llama: Llama, kind: str, prompt: Tensor, drafter: WatchedDrafter) -
         rows = torch.cat([prompt.expand(ROWS, -1, -1), cut.model.embed_tokens(tokens[:, :-1])], dim=1)
         logits = cut.lm_head(cut(rows).hidden[:, len(prompt) :])
     else:
-        modules = make_modules(llama, sees_tokens=kind == "mtp")
+        modules = make_modules(llama, kind)
         states, logits_of = drafter.hidden[:, None], []
         for behind, module in enumerate(modules):
             states = module(states, llama.model.embed_tokens(tokens[:, behind, None]))

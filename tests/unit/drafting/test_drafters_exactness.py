@@ -106,19 +106,20 @@ def test_kv_of_a_draft_model_is_that_of_what_was_said(llama: Llama) -> None:
         same_kv(decoder, slot, scratch, length)
 
 
-@pytest.mark.parametrize("kind", ["mtp", "mtp without tokens"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("mtp")])
 def test_kv_of_modules_is_that_of_what_was_said(llama: Llama, kind: str) -> None:
     stirred = _Stirred(llama, kind)
     assert isinstance(stirred.drafter, MtpDrafter)
-    modules = make_modules(llama, sees_tokens=kind == "mtp")
+    modules = make_modules(llama, kind)
     for utterance in stirred.pool.running:
         slot = utterance.slot
-        hidden, embedded = _states(llama, utterance)
+        hidden, embedded = _states(llama, utterance, modules.sees_prompt)
+        beyond = hidden.shape[1] - len(utterance.tokens)
         truth = [hidden, *modules(hidden, embedded)]
         for behind, (module, decoder) in enumerate(zip(modules, stirred.drafter._decoders, strict=True)):
             assert isinstance(decoder, SlotDecoder)
             length = int(decoder.cache.lengths[slot])
-            missing = len(utterance.tokens) - length
+            missing = len(utterance.tokens) + beyond - length
             assert 1 <= missing <= 1 + MODULES + behind
             scratch = module_decoder(llama, module)
             for first in range(0, length, 4):
@@ -129,11 +130,13 @@ def test_kv_of_modules_is_that_of_what_was_said(llama: Llama, kind: str) -> None
             same_kv(decoder, slot, scratch, length)
 
 
-def _states(llama: Llama, utterance: Utterance) -> tuple[Tensor, Tensor]:
-    """The target's hidden states [1, T, D] that drew the frames, and the frames, embedded."""
+def _states(llama: Llama, utterance: Utterance, sees_prompt: bool) -> tuple[Tensor, Tensor]:
+    """The target's hidden states [1, T, D] that drew the frames, and the frames, embedded; or its states from
+    the prompt's first row on, and as many rows of anything."""
     embedded = llama.model.embed_tokens(torch.tensor(utterance.tokens))
     rows = torch.cat([utterance.prompt, embedded[:-1]])[None]
-    return llama(rows).hidden[:, len(utterance.prompt) - 1 :], embedded[None]
+    hidden = llama(rows).hidden
+    return (hidden, hidden) if sees_prompt else (hidden[:, len(utterance.prompt) - 1 :], embedded[None])
 
 
 def test_a_draft_model_like_the_target_is_always_right(llama: Llama) -> None:

@@ -26,13 +26,14 @@ from tiny_talker import (
     make_cut,
     make_llama,
     make_modules,
+    tables_of,
     utterances_of,
 )
 from torch import Tensor
 
 NEAR = 1e-5
 """Largest difference of two probabilities; modules project their inputs in another order."""
-KINDS = ("draft_lm", "mtp", "mtp without tokens")
+KINDS = ("draft_lm", "mtp", "mtp without tokens", "mtp of the prompt")
 
 
 def narrow(llama: Llama) -> Llama:
@@ -46,7 +47,7 @@ def make_decoder(llama: Llama, nodes: int = MAX_NODES, module: MtpModule | None 
     own = llama if module is None else module.decoder
     return NativeDecoder(
         own.config,
-        {**llama.state_dict(), **own.state_dict()},
+        {**tables_of(llama), **own.state_dict()},
         num_slots=SLOTS,
         max_positions=POSITIONS + LENGTH,
         max_nodes=nodes,
@@ -58,7 +59,7 @@ def make_drafter(kind: str, llama: Llama, tells_probs: bool) -> DraftLmDrafter |
         cut = narrow(make_cut(llama))
         embeddings = cut.model.embed_tokens.weight
         return DraftLmDrafter(make_decoder(cut), embeddings, LENGTH, tells_probs=tells_probs)
-    modules, target = make_modules(llama, sees_tokens=kind == "mtp").float(), narrow(llama)
+    modules, target = make_modules(llama, kind).float(), narrow(llama)
     decoders = [make_decoder(target, module=module) for module in modules]
     return MtpDrafter(modules, decoders, target.model.embed_tokens.weight, tells_probs=tells_probs)
 
@@ -84,9 +85,13 @@ class BothDrafter(NullDrafter):
         self._native.observe(tree, scored, accepted, context)
         self._twin.observe_in_torch(tree, scored, accepted, context)
 
-    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    @property
+    def sees_prompt(self) -> bool:
+        return self._native.sees_prompt
+
+    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None) -> None:
         for one in (self._native, self._twin):
-            one.admit(slots, prompts, lengths)
+            one.admit(slots, prompts, lengths, hidden)
 
     def release(self, slot: int) -> None:
         for one in (self._native, self._twin):

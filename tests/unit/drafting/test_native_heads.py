@@ -8,12 +8,13 @@ import pytest
 import torch
 from talkahead.drafting import native_heads
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
-from talkahead.drafting.drafter_choice import DraftPool, heads_drafter
+from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.drafting.native_heads import NativeHeads
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
@@ -27,17 +28,17 @@ NEAR = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.int8: 6e-2}
 """By how much of the logits' spread a named token may lie below the one that should be there."""
 
 
-@pytest.fixture(params=[True, False], ids=["told", "blind"])
+@pytest.fixture(params=["told", "blind", "blind, of one layer"])
 def heads(request: pytest.FixtureRequest) -> DraftHeads:
     torch.manual_seed(2)
-    sees_tokens: bool = request.param
-    heads = DraftHeads(HEADS, WIDTH, VOCABULARY, block_size=BLOCK, sees_tokens=sees_tokens)
+    block_size = None if request.param.endswith("one layer") else BLOCK
+    heads = DraftHeads(HEADS, WIDTH, VOCABULARY, block_size=block_size, sees_tokens=request.param == "told")
     return heads.requires_grad_(False)
 
 
 def native(heads: DraftHeads, precision: torch.dtype = torch.float32) -> NativeHeads:
     blocks = weights_of(heads.inward), weights_of(heads.outward)
-    return NativeHeads(*blocks, heads.linear_weights(), heads.told(), precision)
+    return NativeHeads(*blocks, heads.linear_weights(), heads.token_rows(), precision)
 
 
 def context_of(rows: int, *, trials: int = 0, temperature: float = 1.0) -> Context:

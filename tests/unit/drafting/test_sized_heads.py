@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.speculation.contracts import Context, Wish
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from tiny_talker import WIDTH, make_heads, make_llama

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
@@ -16,11 +17,11 @@ from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.contracts import Context, Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.rank_paths import RankTree
 from talkahead.speculation.token_tree import TokenTree
 from torch import Tensor
 
@@ -48,9 +49,15 @@ def make_cut(llama: Llama, layers: int = 2) -> Llama:
     return cut
 
 
-def make_modules(llama: Llama, *, sees_tokens: bool) -> MtpModules:
+def make_modules(llama: Llama, kind: str) -> MtpModules:
+    """Ours, or as they are published: of the prompt, and without a norm."""
     torch.manual_seed(5)
-    modules = MtpModules.beginning_as(llama, MODULES, sees_tokens=sees_tokens)
+    if kind == "mtp of the prompt":
+        modules = MtpModules(llama.config, MODULES, sees_tokens=False, has_norm=False, sees_prompt=True)
+        for module in modules:
+            module.begin_as(llama)
+    else:
+        modules = MtpModules.beginning_as(llama, MODULES, sees_tokens=kind == "mtp")
     return modules.double().requires_grad_(False)
 
 
@@ -67,8 +74,14 @@ def make_decoder(
     )
 
 
+def tables_of(llama: Llama) -> dict[str, Tensor]:
+    """What a module shares with its target."""
+    state = llama.state_dict()
+    return {name: state[name] for name in (EMBEDDINGS, HEAD)}
+
+
 def module_decoder(llama: Llama, module: MtpModule, slots: int = SLOTS) -> SlotDecoder:
-    state = {**llama.state_dict(), **module.decoder.state_dict()}
+    state = {**tables_of(llama), **module.decoder.state_dict()}
     return SlotDecoder(
         module.decoder.config,
         state,
@@ -95,12 +108,12 @@ def make_drafter(kind: str, llama: Llama, slots: int = SLOTS) -> Drafter:
         cut = make_cut(llama)
         decoder = make_decoder(cut, positions=POSITIONS + LENGTH, slots=slots)
         return DraftLmDrafter(decoder, cut.model.embed_tokens.weight, LENGTH)
-    modules = make_modules(llama, sees_tokens=kind == "mtp")
+    modules = make_modules(llama, kind)
     decoders = [module_decoder(llama, module, slots) for module in modules]
     return MtpDrafter(modules, decoders, llama.model.embed_tokens.weight)
 
 
-KINDS = ("heads", "draft_lm", "mtp", "mtp without tokens")
+KINDS = ("heads", "draft_lm", "mtp", "mtp without tokens", "mtp of the prompt")
 
 
 class SometimesDrafter(NullDrafter):
@@ -111,6 +124,7 @@ class SometimesDrafter(NullDrafter):
         self._chance = random.Random(2)
         self.observe, self.admit = drafter.observe, drafter.admit
         self.release = drafter.release
+        self.sees_prompt = drafter.sees_prompt
 
     def propose(self, context: Context) -> TokenTree:
         # Now and then for so long that what was missed is more than is fed at once.

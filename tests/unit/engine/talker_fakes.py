@@ -71,7 +71,9 @@ class ScriptedBackbone:
         self.steps: list[Rows] = []
         self.on_step: Callable[[], None] = lambda: None
 
-    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         self.prefills.append(len(slots))
         self.scripts[slots] = prompts[:, 0, :2].long()
         self.spoken[slots] = 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.draft_sizes import DraftSizes
 from talkahead.engine.draft_budget import DraftBudget
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.step_costs import StepCost, StepCosts
-from talkahead.speculation.pairs import PLAIN, DraftSizes, Pair
+from talkahead.speculation.pairs import PLAIN, Pair
 
 SIZES = {"heads": DraftSizes((2, 4, 8, 16), 8), "draft_lm": DraftSizes((2, 3, 4, 5), 4)}
 COUNTED = {

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.offer import Offer
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.step_costs import StepCosts
 from talkahead.engine.step_timer import ROWS, StepTimer
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.speculation.pairs import DraftSizes, Offer
-from talkahead.speculation.registry import TargetTokens
 from talkahead.speculation.rows import Rows
+from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree, TreeShape, chain_of
 
 SLOTS, VOCABULARY = 4, 5
@@ -32,7 +33,9 @@ class Machine:
     def slowness(self) -> float:
         return 1.0
 
-    def prefill(self, slots: list[int], prompts: torch.Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: torch.Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         return Scored(torch.zeros(len(slots), 1, VOCABULARY), torch.zeros(len(slots), 1, 4))
 
     def score(self, tree: TokenTree, rows: Rows) -> Scored:

@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from talkahead.config import RequestOptions
+from talkahead.drafting.drafters import drafter_names
 from talkahead.engine.emitter import Channel
 from talkahead.engine.requests import SegmentRequest
 from talkahead.errors import Code
-from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, StopReason
+from talkahead.speculation.verifiers import VERIFIERS
+from talkahead.types import SegmentHeader, StopReason
 from talker_fakes import CONFIG, FRAME_LIMIT, Rig, script
 
 
@@ -63,7 +65,7 @@ def test_stats_name_the_pair() -> None:
     outlet = rig.submit(1, 3)
     rig.finish()
     stats = outlet.windows[-1].stats
-    assert (DRAFTER_NAMES[stats.drafter], VERIFIER_NAMES[stats.verifier]) == ("none", "match")
+    assert (drafter_names()[stats.drafter], list(VERIFIERS)[stats.verifier]) == ("none", "match")
 
 
 def test_sixteen_streams_each_get_their_own() -> None:

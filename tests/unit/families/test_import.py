@@ -25,6 +25,10 @@ from safetensors.torch import load_file, save_file
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import SamplingDefaults
+from talkahead.drafting.draft_artifact import Draft, load_drafter
+from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.drafting.draft_pool import DraftPool
+from talkahead.drafting.offer import read_offer
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import Frames
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
@@ -202,6 +206,8 @@ def test_modules_of_llasa_plus_become_an_mtp_draft(tmp_path: Path) -> None:
     assert len(drafts) == 2 * (9 + 3)
     assert not [name for name in drafts if name.endswith("model.norm.weight")]
     assert read_sampling(talker) == SamplingDefaults(temperature=1.0, top_p=1.0, top_k=50)
+    assert read_offer(talker).drafters["mtp"].nodes == (2, 3)
+    assert load_drafter(talker / "drafts" / "mtp", talker, DraftPool(2, 40)).sees_prompt
 
 
 @pytest.mark.parametrize(("is_in_one_file", "blocks"), [(False, 1), (True, 1), (False, 2)])
@@ -236,6 +242,8 @@ def test_medusas_heads_become_blind_heads(is_in_one_file: bool, blocks: int, tmp
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=0, atol=0)
+    heads = Draft.load(folder, tmp_path / "out" / "talker" / "1").network
+    assert isinstance(heads, DraftHeads) and len(heads) == 3
 
 
 @pytest.fixture

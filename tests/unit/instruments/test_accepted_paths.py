@@ -11,7 +11,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
-from talkahead.speculation.rank_paths import RankTree
+from talkahead.drafting.rank_paths import RankTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 from torch import Tensor
 

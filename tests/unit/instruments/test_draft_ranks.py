@@ -11,9 +11,9 @@ from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.rank_paths import RankPaths
 from talkahead.speculation.contracts import Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.rank_paths import RankPaths
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
 from instruments.draft_ranks import positions, ranks

@@ -6,15 +6,15 @@ import json
 from dataclasses import asdict
 
 import pytest
-from talkahead.drafting.draft_artifact import DraftKind
+from talkahead.drafting.drafters import DRAFTERS
 
 from instruments.draft_shape import DraftShape
 from instruments.recipes import RECIPES, SHIPPED, Recipe, Round
 
 
-def test_names_tell_shapes_and_what_is_shipped_is_one_of_each_kind() -> None:
+def test_names_tell_shapes_and_what_is_shipped_is_one_of_each_drafter() -> None:
     assert all(RECIPES[name].name == name and DraftShape.of(name).name == name for name in RECIPES)
-    assert {DraftShape.of(name).kind for name in SHIPPED} == set(DraftKind)
+    assert {DraftShape.of(name).drafter for name in SHIPPED} == set(DRAFTERS)
 
 
 def test_what_is_cut_from_another_learns_as_that_one() -> None:
@@ -32,8 +32,8 @@ def test_what_papers_proposed_is_blind_asked_for_tokens_and_learns_as_long_as_ou
     """Li et al. 2025, section II-A: cross entropy times 0.8^i; Tian et al. 2025, equation 2: a plain sum."""
     recipe, shape = RECIPES[name], DraftShape.of(name)
     assert not shape.sees_tokens and recipe.soft == 0
-    assert recipe.rounds == RECIPES[shape.kind].rounds
-    assert recipe.fades is (shape.kind is DraftKind.HEADS)
+    assert recipe.rounds == RECIPES[shape.drafter].rounds
+    assert recipe.fades is (shape.drafter == "heads")
 
 
 def test_every_blind_draft_is_a_papers_own() -> None:

@@ -10,7 +10,8 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
-from talkahead.drafting.drafter_choice import DraftOptions, DraftPool, draft_lm_drafter
+from talkahead.drafting.draft_lm_kind import draft_lm_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.speculation.contracts import Context, Scored, Verifier
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
@@ -78,7 +79,7 @@ def _speak(watch: Stopwatch | None, verifier: Verifier) -> list[Utterance]:
         weight.copy_((weight * 6).bfloat16())
     decoder = NativeDecoder(CONFIG, talker.state_dict(), num_slots=2, max_positions=30, max_nodes=4)
     pool = DraftPool(2, 30)
-    drafter = draft_lm_drafter(first_layers(talker, 1), pool, DraftOptions(length=2))
+    drafter = draft_lm_drafter(first_layers(talker, 1), pool, DraftOptions(3))
     prompts = list(torch.randn(5, 3, 16, generator=torch.Generator().manual_seed(1)))
     sampling = RequestOptions(temperature=0.7)
     if watch is None:

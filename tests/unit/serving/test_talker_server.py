@@ -14,14 +14,16 @@ from fake_backend import FakeBackend, Request, TritonError
 from talkahead.config import ModelConfig
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
+from talkahead.drafting.drafters import drafter_names
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
 from talkahead.serving.talker_server import TalkerServer
+from talkahead.speculation.verifiers import VERIFIERS
 from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import WindowDone
 from talkahead.transport.senders import AcknowledgementSender
-from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, Stats, StopReason, WindowHeader
+from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ def test_drafts_are_served_by_request(
     assert frames[1:4] == [frames[0]] * 3
     stats = [Stats.from_array(one[0]._request.sender.responses[-1].tensors["STATS"]) for one in drafted]
     assert all(one.accepted <= one.drafted for one in stats) and stats[1].drafted > 0
-    given = [(DRAFTER_NAMES[one.drafter], VERIFIER_NAMES[one.verifier]) for one in stats]
+    given = [(drafter_names()[one.drafter], list(VERIFIERS)[one.verifier]) for one in stats]
     assert {pair[0] for pair in given} == {"heads", "mtp", "draft_lm"}
     assert {pair[1] for pair in given} == {"match", "tolerance", "groups"}
     assert all(one.decode_us > 0 for one in stats)
@@ -263,8 +265,8 @@ def test_auto_is_the_drafter_that_pays_most_here(
     finally:
         server.close()
     stats = Stats.from_array(request.sender.responses[-1].tensors["STATS"])
-    assert DRAFTER_NAMES[stats.drafter] == "draft_lm"
-    assert VERIFIER_NAMES[stats.verifier] == "match"
+    assert drafter_names()[stats.drafter] == "draft_lm"
+    assert list(VERIFIERS)[stats.verifier] == "match"
     assert len(list(counted.glob("step-costs-*.json"))) <= 1
 
 
@@ -276,7 +278,7 @@ def test_auto_without_a_count_is_plain(
         request = speak(server, segment(max_seconds=0.5))
     finally:
         server.close()
-    assert DRAFTER_NAMES[Stats.from_array(request.sender.responses[-1].tensors["STATS"]).drafter] == "none"
+    assert drafter_names()[Stats.from_array(request.sender.responses[-1].tensors["STATS"]).drafter] == "none"
 
 
 @pytest.fixture

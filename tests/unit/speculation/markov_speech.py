@@ -45,7 +45,9 @@ class MarkovBackbone:
         self.eos = len(table) - 1
         self.dtype = table.dtype
 
-    def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
+    def prefill(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
+    ) -> Scored:
         logits = self.table[torch.zeros((len(slots), 1), dtype=torch.int64)]
         return Scored(logits, torch.zeros((len(slots), 1, 1), dtype=self.dtype))
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.drafting.draft_artifact import WEIGHTS, Draft, DraftKind, target_hash
+from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
@@ -155,7 +155,7 @@ def test_a_base_learns_on_with_its_heads(folder: Path, monkeypatch: pytest.Monke
     talker, tuned = folder / "models" / "talker" / "1", folder / "tuned" / "talker" / "1"
     llama = Llama.load(talker)
     heads = DraftHeads.beginning_as(llama.lm_head.weight, 2, llama.model.embed_tokens.weight)
-    Draft(DraftKind.HEADS, heads, target_hash(talker)).save(talker / "drafts" / "heads")
+    Draft("heads", heads, target_hash(talker)).save(talker / "drafts" / "heads")
     before = (talker / WEIGHTS).read_bytes()
     tune(folder, monkeypatch, 2, folder / "tuned")
     first = Llama.load(tuned).state_dict()

@@ -13,8 +13,12 @@ struct bursts {
     const int64_t *trees;   /* [count]: where a burst's parents begin, -1 for a chain; NULL: all at 0 */
 };
 
+/* Whose hidden states and logits are: of every row, of each burst's last one, or logits of these and hidden states of
+ * all. */
+enum wanted { ALL_ROWS, LAST_ROWS, LAST_LOGITS };
+
 struct model;
 typedef int decode_function(const struct model *model, char *memory, const float *x, const struct bursts *bursts,
-                            int only_last, float *hidden, float *logits);
+                            enum wanted wanted, float *hidden, float *logits);
 
 decode_function talkahead_decode;

@@ -159,42 +159,49 @@ static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t nod
     return row;
 }
 
-/* Norms and scores the chunk's wanted rows; returns how many. hidden [wanted, D], logits [wanted, V]. */
-static int64_t read_out(const struct model *model, int64_t rows, int only_last, struct workspace *space,
-                        float *hidden, float *logits) {
-    int64_t wanted = 0;
-    for (int64_t r = 0; r < rows; r++)
-        if (!only_last || space->rows[r].is_last)
-            norm(1, space->x + r * model->hidden, model->final_norm, model->hidden, model->epsilon,
-                 (word *)hidden + wanted++ * model->hidden);
-    narrow(model->entering, hidden, wanted * model->hidden, space->normed);
-    product(&model->head, wanted, space->normed, logits, WRITE, &space->stage);
-    return wanted;
+/* The hidden state of the chunk's row r, [D]. */
+static void hidden_of(const struct model *model, int64_t r, const struct workspace *space, float *hidden) {
+    const float *x = space->x + r * model->hidden;
+    if (model->final_norm) norm(1, x, model->final_norm, model->hidden, model->epsilon, (word *)hidden);
+    else memcpy(hidden, x, (size_t)model->hidden * sizeof *x);
+}
+
+/* Writes the hidden states [.., D] and logits [.., V] of the chunk's wanted rows, and moves on behind them. */
+static void read_out(const struct model *model, int64_t rows, enum wanted wanted, struct workspace *space,
+                     float **hidden, float **logits) {
+    int64_t size = model->hidden, scored = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        int is_scored = wanted == ALL_ROWS || space->rows[r].is_last;
+        if (!is_scored && wanted == LAST_ROWS) continue;
+        hidden_of(model, r, space, *hidden);
+        if (is_scored) narrow(model->entering, *hidden, size, space->normed + scored++ * size / model->entering);
+        *hidden += size;
+    }
+    product(&model->head, scored, space->normed, *logits, WRITE, &space->stage);
+    *logits += scored * model->head.outputs;
 }
 
 /* Runs the rows of all bursts, in order, through the model, and leaves their KV in the cache.
  *
- * hidden and logits receive every row, or only each burst's last one. Returns 0, or -1 if a burst does not fit its
- * slot or a token is not of the vocabulary, with nothing written.
+ * hidden and logits receive the rows that are wanted. Returns 0, or -1 if a burst does not fit its slot or a token is
+ * not of the vocabulary, with nothing written.
  */
 static int decode(const struct model *model, char *memory, struct inputs inputs, const struct bursts *bursts,
-                  int only_last, float *hidden, float *logits) {
+                  enum wanted wanted, float *hidden, float *logits) {
     struct workspace space;
     int64_t burst = 0, node = 0, done = 0;
     if (!fits(model, bursts, inputs.tokens)) return -1;
     lay_out(model, memory, &space);
     while (burst < bursts->count) {
-        int64_t rows = 0, wanted;
+        int64_t rows = 0;
         for (; rows < CHUNK && burst < bursts->count; rows++) {
             space.rows[rows] = row_of(bursts, burst, node++);
             if (space.rows[rows].is_last) burst++, node = 0;
         }
         begin_rows(&inputs, done, rows, model->hidden, space.x);
         for (int64_t layer = 0; layer < model->num_layers; layer++) run_layer(model, layer, rows, &space);
-        wanted = read_out(model, rows, only_last, &space, hidden, logits);
+        read_out(model, rows, wanted, &space, &hidden, &logits);
         done += rows;
-        hidden += wanted * model->hidden;
-        logits += wanted * model->head.outputs;
     }
     if (space.stage.tile_rows) release_tiles();
     return 0;
@@ -202,15 +209,15 @@ static int decode(const struct model *model, char *memory, struct inputs inputs,
 
 /* `decode` of rows x [R, D]. */
 int talkahead_decode(const struct model *model, char *memory, const float *x, const struct bursts *bursts,
-                     int only_last, float *hidden, float *logits) {
-    return decode(model, memory, (struct inputs){x}, bursts, only_last, hidden, logits);
+                     enum wanted wanted, float *hidden, float *logits) {
+    return decode(model, memory, (struct inputs){x}, bursts, wanted, hidden, logits);
 }
 
 /* `decode` of tokens [R], all rows of which are wanted; embeddings [V, D], floats or bfloat16. */
 int talkahead_score(const struct model *model, char *memory, const void *embeddings, int is_narrow,
                     const int64_t *tokens, const struct bursts *bursts, float *hidden, float *logits) {
     struct inputs inputs = {is_narrow ? NULL : embeddings, tokens, is_narrow ? embeddings : NULL};
-    return decode(model, memory, inputs, bursts, 0, hidden, logits);
+    return decode(model, memory, inputs, bursts, ALL_ROWS, hidden, logits);
 }
 
 /* out [count] = e^x; count in whole vectors. */

@@ -24,7 +24,7 @@ struct decoder {
 /* What a module is fed, [D]: its projector's product with the normed state, and what the token tells. */
 struct module {
     const float *norm, *projector; /* [D]; [D in, D out] */
-    const float *told;             /* [V, D], or [D] for all tokens */
+    const float *token_rows;       /* [V, D], or [D] for all tokens */
     float *states;                 /* [slots, T, D], of the module before */
 };
 
@@ -41,7 +41,7 @@ struct drafter {
     float *x, *states, *logits, *weights;   /* room: [S W, D] twice, [S W, V], what draws need */
     decode_function *decode;
     draw_function *draw;
-    draw_told_function *draw_told;
+    draw_with_probs_function *draw_with_probs;
     int64_t purpose, num_purposes;
 };
 
@@ -77,7 +77,7 @@ static void join(const struct drafter *drafter, const struct module *module, con
     double squares = 0;
     for (int64_t i = 0; i < hidden; i++) squares += (double)state[i] * state[i];
     float scale = (float)(1 / sqrt(squares / (double)hidden + drafter->epsilon));
-    memcpy(to, module->told + (drafter->sees_tokens ? token * hidden : 0), (size_t)hidden * sizeof *to);
+    memcpy(to, module->token_rows + (drafter->sees_tokens ? token * hidden : 0), (size_t)hidden * sizeof *to);
     for (int64_t i = 0; i < hidden; i++) {
         float value = state[i] * scale * module->norm[i];
         const float *weights = module->projector + i * hidden;
@@ -85,13 +85,14 @@ static void join(const struct drafter *drafter, const struct module *module, con
     }
 }
 
-/* The first layer's input [D] at a slot's place. */
-static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t place, float *to) {
+/* The first layer's input [D] at a slot's position. */
+static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t position, float *to) {
+    int64_t place = position - prompt_of(drafter, slot);
     if (drafter->modules) {
         int64_t token = *said_at(drafter, slot, place + depth);
         join(drafter, drafter->modules + depth, state_at(drafter, depth, slot, place), token, to);
     } else {
-        int64_t token = *said_at(drafter, slot, place - prompt_of(drafter, slot));
+        int64_t token = *said_at(drafter, slot, place);
         memcpy(to, drafter->embeddings + token * drafter->hidden, (size_t)drafter->hidden * sizeof *to);
     }
 }
@@ -114,17 +115,17 @@ static int feed_once(const struct drafter *drafter, const struct decoder *decode
     }
     /* Room for the logits of all rows that are fed, behind those of the rows as they are told. */
     float *logits = drafter->logits + rows->count * vocabulary;
-    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, !needs_states, drafter->states, logits))
+    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, needs_states ? LAST_LOGITS : LAST_ROWS,
+                        drafter->states, logits))
         return -1;
     const float *state = drafter->states;
     for (int64_t burst = 0; burst < bursts.count; burst++) {
-        int64_t size = sizes[burst], past = decoder->lengths[slots[burst]], last = needs_states ? size : 1;
+        int64_t slot = slots[burst], size = sizes[burst], place = decoder->lengths[slot] - prompt_of(drafter, slot);
         for (int64_t i = 0; needs_states && i < size; i++, state += hidden)
-            memcpy(state_at(drafter, depth + 1, slots[burst], past + i), state, (size_t)hidden * sizeof *state);
-        memcpy(drafter->logits + lines[burst] * vocabulary, logits + (last - 1) * vocabulary,
-               (size_t)vocabulary * sizeof *logits);
-        logits += last * vocabulary;
-        decoder->lengths[slots[burst]] += size;
+            memcpy(state_at(drafter, depth + 1, slot, place + i), state, (size_t)hidden * sizeof *state);
+        memcpy(drafter->logits + lines[burst] * vocabulary, logits, (size_t)vocabulary * sizeof *logits);
+        logits += vocabulary;
+        decoder->lengths[slot] += size;
     }
     return is_behind;
 }
@@ -139,9 +140,9 @@ static void draw(const struct drafter *drafter, int64_t depth, const struct rows
         int64_t slot = rows->slots[s], position = rows->positions[s] + depth + 1;
         int64_t *token = rows->tokens + s * nodes + depth + 1;
         if (rows->probs)
-            drafter->draw_told(vocabulary, logits, &own, rows->keys[s], position, drafter->purpose,
-                               drafter->num_purposes, drafter->weights, token,
-                               rows->probs + (s * nodes + depth + 1) * vocabulary);
+            drafter->draw_with_probs(vocabulary, logits, &own, rows->keys[s], position, drafter->purpose,
+                                     drafter->num_purposes, drafter->weights, token,
+                                     rows->probs + (s * nodes + depth + 1) * vocabulary);
         else
             drafter->draw(1, 1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
                           drafter->num_purposes, drafter->weights, token, 0);

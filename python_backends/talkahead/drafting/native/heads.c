@@ -6,10 +6,10 @@
 /* K heads. Products enter as floats. */
 struct heads {
     int64_t count, hidden, inner, vocabulary;
-    const struct matrix *inward, *outward; /* [K] each, of H and of D outputs */
-    const float *inner_biases, *biases;    /* [K, H] and [K, D] */
+    const struct matrix *inward, *outward; /* [K] each, of H and of D outputs; no outward: H = D */
+    const float *inner_biases, *biases;    /* [K, H] and [K, D]; biases: of outward */
     const struct matrix *linears;          /* [K], of V outputs each */
-    const float *told;                     /* [V, D], added where a token follows; 0: heads see the same state */
+    const float *token_rows;               /* [V, D], added where a token follows; 0: heads see the same state */
 };
 
 /* What to draft below the root, depth by depth. Nodes that have children are growing. */
@@ -90,14 +90,14 @@ static void list_likely(const struct to_come *to_come, int64_t stream, int64_t d
                        settings->sharpness[stream] * to_come->confidence, logits, count, best);
 }
 
-/* to = from, and what is told of a token. */
+/* to = from, and what a token adds. */
 static void tell(const struct heads *heads, const float *from, int64_t token, float *to) {
-    const float *told = heads->told + token * heads->hidden;
+    const float *added = heads->token_rows + token * heads->hidden;
     for (int64_t i = 0; i < heads->hidden; i += LANES)
-        store(to + i, heads->told ? load(from + i) + load(told + i) : load(from + i));
+        store(to + i, heads->token_rows ? load(from + i) + load(added + i) : load(from + i));
 }
 
-/* states [R, D] = seen + W silu(V seen): a head's block. */
+/* states [R, D] = seen + W silu(V seen): a head's block, perhaps without W. */
 static void pass_block(const struct heads *heads, int64_t head, int64_t rows, struct heads_room *room) {
     int64_t size = heads->hidden, inner = heads->inner;
     product(heads->inward + head, rows, (const word *)room->seen, room->inner, WRITE, &room->stage);
@@ -109,9 +109,11 @@ static void pass_block(const struct heads *heads, int64_t head, int64_t rows, st
         }
         for (int64_t i = 0; i < size; i += LANES)
             store(room->states + row * size + i,
-                  load(room->seen + row * size + i) + load(heads->biases + head * size + i));
+                  load(room->seen + row * size + i) +
+                      load(heads->outward ? heads->biases + head * size + i : x + i));
     }
-    product(heads->outward + head, rows, (const word *)room->inner, room->states, ADD, &room->stage);
+    if (heads->outward)
+        product(heads->outward + head, rows, (const word *)room->inner, room->states, ADD, &room->stage);
 }
 
 /* The nodes of one depth of each of some trees, whose parents are seen: tokens [S, N] from `first` on, then what the
@@ -131,7 +133,7 @@ static void grow_level(const struct heads *heads, const struct growth *growth, c
                 if (parents[node] == parent) tokens[first + node] = room->best[ranks[node]];
         }
         for (int64_t i = 0; i < growth->grown[level]; i++) {
-            const float *from = heads->told ? room->states : room->seen;
+            const float *from = heads->token_rows ? room->states : room->seen;
             tell(heads, from + (row * growing + parents[grows[i]]) * size, tokens[first + grows[i]],
                  room->next + (row * growth->grown[level] + i) * size);
         }

@@ -23,12 +23,12 @@ struct draws {
 typedef void draw_function(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
                            const struct settings *settings, const uint64_t *keys, const int64_t *positions,
                            int64_t purpose, int64_t num_purposes, float *memory, int64_t *tokens, double *log_norms);
-typedef void draw_told_function(int64_t vocabulary, const float *logits, const struct settings *settings,
-                                uint64_t stream_key, int64_t position, int64_t purpose, int64_t num_purposes,
-                                float *memory, int64_t *token, float *probabilities);
+typedef void draw_with_probs_function(int64_t vocabulary, const float *logits, const struct settings *settings,
+                                      uint64_t stream_key, int64_t position, int64_t purpose, int64_t num_purposes,
+                                      float *memory, int64_t *token, float *probabilities);
 typedef void order_function(const struct draws *draws, uint64_t stream, int64_t position, double sharpness,
                             const float *logits, int64_t count, int64_t *tokens);
 
 draw_function talkahead_draw;
-draw_told_function talkahead_draw_told;
+draw_with_probs_function talkahead_draw_with_probs;
 order_function talkahead_order_draws;

@@ -301,9 +301,9 @@ void talkahead_draw(int64_t streams, int64_t nodes, int64_t trials, int64_t voca
 }
 
 /* One token, from logits [V], and the distribution [V] that it is drawn from, which are filtered once for both. */
-void talkahead_draw_told(int64_t vocabulary, const float *logits, const struct settings *settings, uint64_t stream_key,
-                         int64_t position, int64_t purpose, int64_t num_purposes, float *memory, int64_t *token,
-                         float *probabilities) {
+void talkahead_draw_with_probs(int64_t vocabulary, const float *logits, const struct settings *settings,
+                               uint64_t stream_key, int64_t position, int64_t purpose, int64_t num_purposes,
+                               float *memory, int64_t *token, float *probabilities) {
     struct support support = supported(logits, vocabulary, settings, 0, room_in(memory, vocabulary));
     uint64_t key = draw_key(stream_key, position, purpose, num_purposes);
     *token = first_of(&support, key);

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from talkahead.speculation.rank_paths import AcceptedPaths, RankPaths, RankTree
+from talkahead.drafting.rank_paths import AcceptedPaths, RankPaths, RankTree
 
 # Two heads; each row: the ranks of the two tokens that follow a root.
 RANKS = np.array([[0, 0], [0, 1], [0, 1], [1, 0], [1, 9], [3, 0], [0, 0], [0, 1]])

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import pytest
 import torch
-from markov_speech import keys_of, settings_of
-from talkahead.speculation.draws import trial_streams
-from talkahead.speculation.likely_draws import likely_draws
-from talkahead.speculation.sampling import draw_several
+from talkahead.drafting.likely_draws import likely_draws
+from talkahead.speculation.draws import stream_keys, trial_streams
+from talkahead.speculation.sampling import SamplingSettings, draw_several
 from torch import Tensor
 
 ROWS, VOCABULARY = 4_000, 40
-WARM = (1.0, 0, 1.0)
+WARM = 1.0
+
+
+def settings_of(rows: int, temperature: float) -> SamplingSettings:
+    heat = torch.full((rows,), temperature, dtype=torch.float64)
+    return SamplingSettings.of(heat, torch.zeros(rows, dtype=torch.int64), torch.ones_like(heat))
+
+
+def keys_of(rows: int) -> Tensor:
+    return stream_keys(torch.arange(rows), torch.zeros(rows, dtype=torch.int64))
 
 
 def _logits() -> tuple[Tensor, Tensor]:
@@ -46,8 +54,8 @@ def test_of_the_targets_own_logits_the_first_is_what_is_drawn_but_for_confidence
     """At temperature 0 exactly; where noise decides, guesses trust the logits more than draws do."""
     target = _logits()[0].expand(ROWS, 1, VOCABULARY).contiguous()
     keys, places = keys_of(ROWS), torch.arange(ROWS)[:, None]
-    for kind, least in (((0.0, 0, 1.0), 1.0), (WARM, 0.75)):
-        settings, streams = settings_of(ROWS, kind), keys[:, None]
+    for temperature, least in ((0.0, 1.0), (WARM, 0.75)):
+        settings, streams = settings_of(ROWS, temperature), keys[:, None]
         drawn = draw_several(target, settings, streams, places).tokens[..., 0]
         first = likely_draws(target, settings, streams, places, width=1)[..., 0]
         assert float((first == drawn).double().mean()) >= least

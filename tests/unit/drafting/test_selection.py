@@ -7,9 +7,14 @@ import sys
 
 import pytest
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.drafters import drafter_names, verifiers_of
+from talkahead.drafting.offer import Offer
+from talkahead.drafting.selection import check_pair, select
 from talkahead.errors import BadRequest
-from talkahead.speculation.pairs import PAIRS, DraftSizes, Offer, Pair, select
+from talkahead.speculation.pairs import Pair
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.verifiers import VERIFIERS
 
 ALL = Offer(
     {
@@ -20,6 +25,7 @@ ALL = Offer(
     (0.6, 0.4),
 )
 BARE = Offer()
+PAIRS = [(drafter, verifier) for drafter in drafter_names() for verifier in verifiers_of(drafter)]
 
 
 def pair_of(offer: Offer, **options: object) -> tuple[str, str]:
@@ -32,12 +38,12 @@ def test_nothing_asked_for_is_the_server_s_choice() -> None:
     assert pair_of(Offer(ALL.drafters, default=Pair("heads", "tolerance"))) == ("heads", "tolerance")
 
 
-@pytest.mark.parametrize(("drafter", "verifier"), [(one, pair) for one in PAIRS for pair in PAIRS[one]])
+@pytest.mark.parametrize(("drafter", "verifier"), PAIRS)
 def test_what_is_named_is_given(drafter: str, verifier: str) -> None:
     assert pair_of(ALL, drafter=drafter, verifier=verifier) == (drafter, verifier)
 
 
-@pytest.mark.parametrize("drafter", PAIRS)
+@pytest.mark.parametrize("drafter", drafter_names())
 def test_a_drafter_alone_keeps_the_tokens(drafter: str) -> None:
     assert pair_of(ALL, drafter=drafter) == (drafter, "match")
 
@@ -113,6 +119,8 @@ def test_options_reach_their_verifier() -> None:
 @pytest.mark.parametrize(
     ("offer", "options", "message"),
     [
+        (ALL, {"drafter": "eagle"}, r"^drafter: 'eagle' .* allowed: none, heads, mtp, draft_lm "),
+        (ALL, {"verifier": "1"}, r"^verifier: '1' .* match, ratio, groups, tolerance, topk, biased "),
         (BARE, {"drafter": "heads"}, r"^drafter: 'heads' .* allowed: none \(this server has no weights"),
         (BARE, {"verifier": "topk"}, r"^verifier: 'topk' .* allowed: match \(this server has no drafter"),
         (
@@ -155,5 +163,24 @@ def test_what_cannot_be_done_is_refused_with_what_can(
 
 
 def test_the_frontend_s_check_needs_no_torch() -> None:
-    program = "import sys, talkahead.drafting.draft_files; sys.exit('torch' in sys.modules)"
+    program = "import sys, talkahead.drafting.selection; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("drafter", "verifier"), PAIRS)
+def test_pairs_that_make_sense_pass(drafter: str, verifier: str) -> None:
+    check_pair(drafter, verifier, {name: 1 for name in VERIFIERS[verifier].options} | {"seed": 3})
+
+
+def test_pairs_that_make_no_sense_are_refused_with_those_that_do() -> None:
+    with pytest.raises(BadRequest, match=r"verifier: 'ratio' .* with drafter heads: match, tolerance, topk"):
+        check_pair("heads", "ratio")
+    with pytest.raises(BadRequest, match=r"verifier: 'topk' .* with drafter none: match"):
+        check_pair("none", "topk")
+    with pytest.raises(BadRequest, match=r"drafter: 'guess' .* none, heads, mtp, draft_lm"):
+        check_pair("guess", "match")
+
+
+def test_an_option_of_another_verifier_is_refused() -> None:
+    with pytest.raises(BadRequest, match=r"bias: 0\.3 .* nothing with verifier ratio: it belongs to biased"):
+        check_pair("draft_lm", "ratio", {"bias": 0.3})

@@ -1,0 +1,82 @@
+"""What drafters run in: the target's slots, and how much is drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from talkahead.backbone.decoder_choice import DecoderChoice, cheapest_precision, load_decoder
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.slot_decoder import SlotDecoder
+
+_CATCH_UP = 8
+"""Positions that a draft's decoder is fed at once: after a step of its own it lacks one or two."""
+
+
+@dataclass(frozen=True)
+class DraftOptions:
+    """How a drafter drafts.
+
+    Args:
+        nodes: of a tree, root included; of a chain, its length and one. None: what each step wants, a
+            context's `wish`.
+        trials: draws that the verifier looks at, which trees were counted for.
+        tells_probs: whether verifiers need the distributions of drafted tokens.
+    """
+
+    nodes: int | None = None
+    tells_probs: bool = True
+    trials: int = 1
+
+    @property
+    def length(self) -> int | None:
+        """Tokens of a chain."""
+        return None if self.nodes is None else self.nodes - 1
+
+
+@dataclass(frozen=True)
+class DraftPool:
+    """The target's slots, which a draft's decoders follow.
+
+    Args:
+        max_positions: of the target's slots.
+        dtype: of products.
+    """
+
+    num_slots: int
+    max_positions: int
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    choice: DecoderChoice = DecoderChoice.AUTO
+
+    @classmethod
+    def serving(
+        cls,
+        num_slots: int,
+        max_positions: int,
+        device: str = "cpu",
+        choice: DecoderChoice = DecoderChoice.AUTO,
+    ) -> Self:
+        """As cheap as this machine drafts: what a draft loses by rounding is a guess now and then."""
+        return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
+
+    def decoder(
+        self, config: DecoderConfig, state: Mapping[str, Tensor], ahead: int
+    ) -> SlotDecoder | NativeDecoder:
+        """One that may run `ahead` positions ahead of the target."""
+        return load_decoder(
+            config,
+            state,
+            num_slots=self.num_slots,
+            max_positions=self.max_positions,
+            ahead=ahead,
+            max_nodes=_CATCH_UP,
+            dtype=self.dtype,
+            device=self.device,
+            choice=self.choice,
+        )

@@ -1,0 +1,65 @@
+"""Modules of multi-token prediction: from their files to what drafts with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.mtp_drafter import MtpDrafter
+from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.errors import ArtifactMismatch
+
+
+class MtpKind:
+    """The `DraftKind` of `mtp`."""
+
+    def network(self, config: Mapping[str, Any], path: Path) -> MtpModules:
+        # Files written before modules could do without a norm, and see prompts, hold neither field, and files
+        # written before the layer named its type hold a Llama's.
+        layer = DecoderConfig.from_fields({"model_type": "llama", **config["layer"]}, path)
+        sees_tokens, sees_prompt = config["sees_tokens"], config.get("sees_prompt", False)
+        if sees_tokens and sees_prompt:
+            raise ArtifactMismatch(
+                f"{path}: sees_prompt and sees_tokens are both true; a prompt has rows, and no tokens to see"
+            )
+        return MtpModules(
+            layer,
+            config["num_modules"],
+            sees_tokens=sees_tokens,
+            has_norm=config.get("has_norm", True),
+            sees_prompt=sees_prompt,
+        )
+
+    def config(self, network: MtpModules) -> dict[str, Any]:
+        layer = network.config.to_hugging_face()
+        return {
+            "num_modules": len(network),
+            "sees_tokens": network.sees_tokens,
+            "has_norm": network.has_norm,
+            "sees_prompt": network.sees_prompt,
+            "layer": layer,
+        }
+
+    def drafter(
+        self, network: MtpModules, folder: Path, talker: Path, pool: DraftPool, options: DraftOptions
+    ) -> MtpDrafter:
+        return mtp_drafter(network, Checkpoint(talker), pool, options)
+
+
+def mtp_drafter(
+    modules: MtpModules, talker: Mapping[str, Tensor], pool: DraftPool, options: DraftOptions
+) -> MtpDrafter:
+    """`talker`: the target's weights under their Hugging Face names."""
+    embeddings = talker[EMBEDDINGS]
+    shared = {EMBEDDINGS: embeddings[:0], HEAD: talker[HEAD]}  # modules are fed rows, never tokens
+    decoders = [
+        pool.decoder(modules.config, {**shared, **module.decoder.state_dict()}, len(modules))
+        for module in modules
+    ]
+    return MtpDrafter(modules, decoders, embeddings, options.length, tells_probs=options.tells_probs)

@@ -98,52 +98,43 @@ def speak(
     """
     utterances = [Utterance(prompt, seed + index) for index, prompt in enumerate(prompts)]
     step = make_step(decoder, drafter, verifier)
-    waiting, running = iter(utterances), list[Utterance]()
+    waiting, running = iter(utterances), dict[int, Utterance]()
     while _admit(step, waiting, running, decoder.num_slots, options) or running:
-        drawn = step.run(slice(0, len(running)))
-        # From the last row on: what is moved into a row that ends has been looked at.
-        for row in reversed(range(len(running))):
-            utterance = running[row]
+        drawn = step.run(sorted(running))
+        for row, slot in enumerate(drawn.slots.tolist()):
+            utterance = running[slot]
             if isinstance(drafter, RecordingDrafter):
                 utterance.hidden.append(drafter.hidden[row])
             room = decoder.max_positions - len(utterance.prompt) - len(utterance.tokens)
-            tokens = drawn.tokens[row, : drawn.counts[row]].tolist()[:room]
+            tokens = drawn.tokens[row, : drawn.counts[row]].ravel().tolist()[:room]
             if decoder.eos in tokens:
                 tokens = tokens[: tokens.index(decoder.eos) + 1]
             utterance.tokens += tokens
             utterance.steps += 1
             if tokens[-1] == decoder.eos or len(tokens) == room:
-                _end(step, running, row)
+                del running[slot]
+                step.release(slot)
     return utterances
 
 
 def _admit(
     step: DecodeStep,
     waiting: Iterator[Utterance],
-    running: list[Utterance],
+    running: dict[int, Utterance],
     num_slots: int,
     options: RequestOptions,
 ) -> bool:
     """Fills the free slots; False when nobody came."""
-    free = range(len(running), num_slots)
+    free = (slot for slot in range(num_slots) if slot not in running)
     admitted = list(zip(free, waiting, strict=False))
     if admitted:
         firsts = step.admit(
             [Admission(slot, one.prompt, options, one.seed, segment=0) for slot, one in admitted]
         )
-        for (_, utterance), first in zip(admitted, firsts, strict=True):
-            utterance.tokens.append(int(first))
-            running.append(utterance)
+        for (slot, utterance), first in zip(admitted, firsts, strict=True):
+            utterance.tokens += first.tolist()
+            running[slot] = utterance
     return bool(admitted)
-
-
-def _end(step: DecodeStep, running: list[Utterance], row: int) -> None:
-    last = len(running) - 1
-    if row != last:
-        step.move(last, row)
-        running[row] = running[last]
-    running.pop()
-    step.release(last)
 
 
 class OwnSpeech:

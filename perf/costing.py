@@ -22,6 +22,7 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
@@ -174,7 +175,8 @@ def _decoder(shape: Shape, cache: int, nodes: int, precision: torch.dtype) -> Na
 def _step(decoder: NativeDecoder, rows: int, nodes: int) -> Call:
     shape = TreeShape((ROOT_PARENT, *((node - 1) // _FANOUT for node in range(1, nodes))))
     tree = TokenTree(torch.randint(decoder.vocab_size, (rows, nodes, 1)), shape)
-    return lambda: decoder.score(tree, slice(0, rows))
+    running = Rows.of(range(rows))
+    return lambda: decoder.score(tree, running)
 
 
 def _drawing(shape: Shape, rows: int, nodes: int) -> Call:
@@ -187,10 +189,10 @@ def _drawing(shape: Shape, rows: int, nodes: int) -> Call:
 
 
 def _guessing(shape: Shape, heads: NativeDecoder, rows: int) -> Call:
-    tree = TokenTree(torch.zeros((rows, 1, 1), dtype=torch.int64))
+    tree, running = TokenTree(torch.zeros((rows, 1, 1), dtype=torch.int64)), Rows.of(range(rows))
 
     def guess() -> object:
-        logits = heads.score(tree, slice(0, rows)).logits[:, 0, HEADS * shape.width :]
+        logits = heads.score(tree, running).logits[:, 0, HEADS * shape.width :]
         return logits.reshape(rows, HEADS, shape.vocabulary).topk(HEAD_CANDIDATES)
 
     return guess

@@ -19,6 +19,7 @@ from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
 from torch import Tensor
@@ -29,7 +30,7 @@ from perf.arguments import add_precision
 from perf.talker.prompts import text_prompts
 from perf.talker.talker import Prompt
 
-_SLOT = slice(0, 1)
+_SLOT = Rows.of([0])
 
 
 @dataclass(frozen=True)

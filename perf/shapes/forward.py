@@ -10,6 +10,7 @@ import torch
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import Precision
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 Call = Callable[[], object]
@@ -60,7 +61,8 @@ class OurForward:
 
     def step(self, rows: int, nodes: int) -> Call:
         tree = TokenTree(torch.randint(self._config.vocab_size, (rows, nodes, 1)), _bushy(nodes))
-        return lambda: self._decoder.score(tree, slice(0, rows))
+        running = Rows.of(range(rows))
+        return lambda: self._decoder.score(tree, running)
 
     def close(self) -> None:
         del self._decoder

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
 
 from perf.speculation.installation import Installation
@@ -83,7 +84,7 @@ class _Watch(Stopwatch):
 class _Step(TimedStep):
     _watch: _Watch
 
-    def _score(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
+    def _score(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
         began = time.thread_time()
         scored = super()._score(trees, rows)
         self._watch.forwards_s += time.thread_time() - began

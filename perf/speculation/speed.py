@@ -57,11 +57,11 @@ class TimedStep(DecodeStep):
         self._watch.prompts_s += time.thread_time() - began
         return firsts
 
-    def run(self, rows: slice) -> Drawn:
+    def run(self, slots: Sequence[int]) -> Drawn:
         began = time.thread_time()
-        drawn = super().run(rows)
+        drawn = super().run(slots)
         self._watch.steps_s += time.thread_time() - began
-        self._watch.row_steps += rows.stop - rows.start
+        self._watch.row_steps += len(slots)
         return drawn
 
 
@@ -71,8 +71,7 @@ class TimedDrafter:
     def __init__(self, drafter: Drafter, watch: Stopwatch) -> None:
         self._drafter = drafter
         self._watch = watch
-        self.admit, self.move = drafter.admit, drafter.move
-        self.swap, self.release = drafter.swap, drafter.release
+        self.admit, self.release = drafter.admit, drafter.release
 
     def propose(self, context: Context) -> TokenTree:
         with self._watch.drafting():

@@ -57,10 +57,10 @@ class TritonPythonModel(TritonPythonModel):
 _STEP = """
 
 def _failing_now_and_then(run):
-    def step(self, rows):
+    def step(self, slots):
         if _strikes("step"):
             raise RuntimeError("injected: no memory")
-        return run(self, rows)
+        return run(self, slots)
 
     return step
 

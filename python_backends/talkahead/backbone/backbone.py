@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from talkahead.speculation.contracts import Accepted, Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 
@@ -43,17 +44,13 @@ class Backbone(Protocol):
     def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
         """Fill slots with prompts [B, P, D], score what follows each: logits [B, 1, V], hidden [B, 1, D]."""
 
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """Score every node of the trees of slots `rows`, leaving their KV as scratch."""
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        """Score every node of the rows' trees, leaving their KV as scratch."""
 
-    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
-        """`score` of trees of several shapes, in one forward: the first ones are of the first slots."""
+    def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first rows."""
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         """Keep the KV of the accepted nodes."""
-
-    def move(self, source: int, target: int) -> None: ...
-
-    def swap(self, first: int, second: int) -> None: ...
 
     def release(self, slot: int) -> None: ...

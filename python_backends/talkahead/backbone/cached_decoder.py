@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.speculation.contracts import Accepted
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TreeShape
 
 
@@ -18,17 +20,8 @@ class Cache(Protocol):
     lengths: Tensor
     """int64 [slots]"""
 
-    def lengths_of(self, slots: slice) -> Tensor:
-        """Their part of `lengths`, a view."""
-
-    def compact(self, accepted: Accepted, slots: slice) -> None:
-        """Bring each slot's accepted nodes, which lie behind its length in tree order, next to each other."""
-
-    def move(self, source: int, target: int) -> None: ...
-
-    def swap(self, first: int, second: int) -> None: ...
-
-    def release(self, slot: int) -> None: ...
+    def compact(self, accepted: Accepted, rows: Rows) -> None:
+        """Bring each row's accepted nodes, which lie behind its length in tree order, next to each other."""
 
 
 class CachedDecoder:
@@ -40,6 +33,11 @@ class CachedDecoder:
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         dtype: of logits and hidden states.
+        memory: what it will take.
+        memory_bytes: what it may take; without it, as much as it asks for.
+
+    Raises:
+        TalkaheadError: that is less than its slots take.
     """
 
     cache: Cache
@@ -53,7 +51,12 @@ class CachedDecoder:
         max_nodes: int,
         dtype: torch.dtype,
         device: torch.device,
+        memory: DecoderMemory,
+        memory_bytes: int | None,
     ) -> None:
+        if memory_bytes is not None:
+            memory.refuse_beyond(memory_bytes)
+        self.memory = memory
         self.config = config
         self.num_slots = num_slots
         self.max_positions = max_positions
@@ -73,26 +76,19 @@ class CachedDecoder:
     def eos(self) -> int:
         return self.config.eos
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
-        self.cache.lengths_of(rows).add_(accepted.counts)
+        self.cache.lengths.index_add_(0, rows.slots, accepted.counts)
 
-    def lengths(self, rows: slice) -> Tensor:
-        """Valid positions of each slot, int64 [S]; a copy."""
-        return self.cache.lengths[rows].clone()
+    def lengths(self, rows: Rows) -> Tensor:
+        """Valid positions of each row's slot, int64 [S]; a copy."""
+        return self.cache.lengths.index_select(0, rows.slots)
 
-    def keep(self, lengths: Tensor, rows: slice) -> None:
-        """Of each slot the first `lengths` [S] positions are valid; the others are scratch again."""
-        self.cache.lengths[rows] = lengths
-
-    def move(self, source: int, target: int) -> None:
-        """Slot `target` takes over what `source` holds."""
-        self.cache.move(source, target)
-
-    def swap(self, first: int, second: int) -> None:
-        self.cache.swap(first, second)
+    def keep(self, lengths: Tensor, rows: Rows) -> None:
+        """Of each row's slot the first `lengths` [S] positions are valid; the others are scratch again."""
+        self.cache.lengths.index_copy_(0, rows.slots, lengths)
 
     def release(self, slot: int) -> None:
-        self.cache.release(slot)
+        self.cache.lengths[slot] = 0

@@ -9,10 +9,12 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from talkahead.backbone import decoder_config
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.errors import TalkaheadError
+from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.native_library import NativeUnavailable
 
 _LOG = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ def load_decoder(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
     choice: DecoderChoice = DecoderChoice.AUTO,
+    ahead: int = 0,
+    memory_bytes: int | None = None,
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
@@ -59,9 +63,19 @@ def load_decoder(
     decoder, it computes in float32: its rows are rounded by company, which narrow products would turn into
     other tokens.
 
+    Args:
+        ahead: positions behind the last that a draft may run ahead of its target.
+
     Raises:
-        TalkaheadError: the native decoder was insisted on and cannot run.
+        ArtifactMismatch: there are more positions than the model was made for.
+        TalkaheadError: the native decoder was insisted on and cannot run, or memory is too small.
     """
+    if max_positions > config.max_position_embeddings:
+        raise ArtifactMismatch(
+            f"max_positions is {max_positions:,}; allowed: up to max_position_embeddings of "
+            f"{decoder_config.NAME}, which is {config.max_position_embeddings:,}"
+        )
+    max_positions += ahead
     can_serve = can_serve_natively(dtype, device)
     if choice is DecoderChoice.NATIVE or (choice is DecoderChoice.AUTO and can_serve):
         try:
@@ -76,6 +90,7 @@ def load_decoder(
                 max_positions=max_positions,
                 max_nodes=max_nodes,
                 precision=_native_precision(dtype),
+                memory_bytes=memory_bytes,
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:
@@ -90,7 +105,32 @@ def load_decoder(
         max_nodes=max_nodes,
         dtype=torch.bfloat16 if dtype is torch.int8 else dtype,
         device=device,
+        memory_bytes=memory_bytes,
     )
+
+
+def count_memory(
+    config: DecoderConfig,
+    kept: torch.dtype,
+    *,
+    num_slots: int,
+    max_positions: int,
+    max_nodes: int = 1,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> DecoderMemory:
+    """What `load_decoder` will take by its own choice, for those who only want to know.
+
+    Args:
+        kept: the type of the weights in their file.
+    """
+    sizes = (config, kept, num_slots, max_positions + max_nodes)
+    if not can_serve_natively(dtype, device):
+        return SlotDecoder.count_memory(*sizes, dtype)
+    try:
+        return NativeDecoder.count_memory(*sizes, dtype if can_multiply(dtype) else torch.float32)
+    except NativeUnavailable:
+        return SlotDecoder.count_memory(*sizes, torch.float32)
 
 
 def can_serve_natively(dtype: torch.dtype, device: torch.device | str) -> bool:

@@ -7,7 +7,7 @@ weights, keys, values and what enters a product are rounded to it; sums, norms a
 float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
 for each output and for each row.
 
-Shapes: S running slots, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
+Shapes: S running rows, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
 """
 
@@ -17,7 +17,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Self
 
@@ -26,12 +26,15 @@ from torch import Tensor
 
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
 from talkahead.backbone.decoder_config import DecoderConfig
-from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.backbone.decoder_memory import DecoderMemory
+from talkahead.backbone.native_matrix import Matrix, MatrixPacker, is_narrow
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
@@ -41,6 +44,8 @@ _TILES = 3
 """What it is where products can be computed in tiles."""
 _TILE = 32
 """bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
+_KEPT = 32
+"""Bursts of rows and tree shapes, which stay good as lengths are only ever written in place."""
 _VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
@@ -49,6 +54,8 @@ class _Layer(Structure):
     _fields_ = (
         ("attention_norm", c_void_p),
         ("mlp_norm", c_void_p),
+        ("query_norm", c_void_p),
+        ("key_norm", c_void_p),
         ("qkv", Matrix),
         ("out", Matrix),
         ("gate_up", Matrix),
@@ -83,7 +90,7 @@ class _Bursts(Structure):
     _fields_ = (
         ("count", c_int64),
         ("slots", c_void_p),
-        ("pasts", c_void_p),
+        ("lengths", c_void_p),
         ("sizes", c_void_p),
         ("parents", c_void_p),
         ("trees", c_void_p),
@@ -93,20 +100,21 @@ class _Bursts(Structure):
     def of(
         cls,
         slots: Tensor,
-        pasts: Tensor,
+        lengths: Tensor,
         sizes: Tensor,
         parents: Tensor | None = None,
         trees: Tensor | None = None,
     ) -> Self:
-        """From int64 [B] each; parents, int32 [N], unless every burst is a chain.
+        """From slots and sizes, int64 [B], and parents, int32 [N], unless every burst is a chain.
 
         Args:
+            lengths: int64 [slots], what each slot holds when C reads it.
             trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
         """
-        pointers = (slots.data_ptr(), pasts.data_ptr(), sizes.data_ptr())
+        pointers = (slots.data_ptr(), lengths.data_ptr(), sizes.data_ptr())
         shapes = (None if one is None else one.data_ptr() for one in (parents, trees))
         bursts = cls(len(slots), *pointers, *shapes)
-        bursts._held = (slots, pasts, sizes, parents, trees)  # as long as C points at them
+        bursts._held = (slots, lengths, sizes, parents, trees)  # as long as C points at them
         return bursts
 
 
@@ -122,6 +130,7 @@ class NativeDecoder(CachedDecoder):
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
+        memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
     """
 
     def __init__(
@@ -133,17 +142,13 @@ class NativeDecoder(CachedDecoder):
         max_positions: int,
         max_nodes: int = 1,
         precision: torch.dtype = torch.float32,
+        memory_bytes: int | None = None,
     ) -> None:
-        refuse_uneven(
-            {
-                "hidden_size": config.hidden_size,
-                "intermediate_size": config.intermediate_size,
-                "head_dim": config.head_dim,
-            }
-        )
-        if not can_multiply(precision):
-            raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+        num_positions = max_positions + max_nodes
+        memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
         self._library = decoder_library()
+        self._precision = precision
+        self._packing = _packing_of(precision)
         super().__init__(
             config,
             num_slots=num_slots,
@@ -151,25 +156,42 @@ class NativeDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32,
             device=torch.device("cpu"),
+            memory=memory,
+            memory_bytes=memory_bytes,
         )
-        self._precision = precision
-        self._packing = 1 if precision is torch.float32 else 2
         self.cache: PanelCache = PanelCache(
             config.num_hidden_layers,
             num_slots,
             config.num_key_value_heads,
-            max_positions + max_nodes,
+            num_positions,
             words=config.head_dim // self._packing,
             panel=self._library.talkahead_panel(),
             compact=self._compact,
         )
         self._in_tiles = has_tiles()
         self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
-        self._slots = torch.arange(num_slots)
-        self._embeddings = plain(state["model.embed_tokens.weight"])
+        self._embeddings = _table(state[EMBEDDINGS])
         self._model = self._load(state)
-        self._trees: dict[tuple[int, int, TreeShape], _Bursts] = {}
+        self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
+
+    @staticmethod
+    def count_memory(
+        config: DecoderConfig, kept: torch.dtype, num_slots: int, num_positions: int, precision: torch.dtype
+    ) -> DecoderMemory:
+        """`kept`: the type of the weights in their file; float32 may turn out to be narrow, and is counted as
+        if it were not. Raises NativeUnavailable as the decoder does."""
+        _refuse(config, precision)
+        kept_bytes = 2 if kept is torch.bfloat16 else 4
+        return DecoderMemory.of(
+            config,
+            weight_bytes=kept_bytes if precision is torch.float32 else precision.itemsize,
+            embedding_bytes=kept_bytes,
+            kv_bytes=4 // _packing_of(precision),
+            num_slots=num_slots,
+            num_positions=num_positions,
+            panel=decoder_library().talkahead_panel(),
+        )
 
     @property
     def addresses(self) -> tuple[int, int, int]:
@@ -203,23 +225,36 @@ class NativeDecoder(CachedDecoder):
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._packer.keep(state["model.norm.weight"]),
-            head=self._packer.pack(state["lm_head.weight"]),
+            head=self._packer.pack(state[HEAD]),
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
         )
 
     def _load_layer(self, state: Mapping[str, Tensor], index: int) -> _Layer:
-        def weights(*names: str) -> Tensor:
-            return torch.cat([state[f"model.layers.{index}.{name}.weight"] for name in names])
+        config, packer = self.config, self._packer
+
+        def read(*names: str, kind: str = "weight") -> Tensor:
+            return torch.cat([state[f"model.layers.{index}.{name}.{kind}"] for name in names])
+
+        def joined(kind: str) -> Tensor:
+            return _interleaved(read("mlp.gate_proj", kind=kind), read("mlp.up_proj", kind=kind))
+
+        def pack(has_bias: bool, *names: str) -> Matrix:
+            return packer.pack(read(*names), read(*names, kind="bias") if has_bias else None)
+
+        def norm(is_there: bool, name: str) -> int | None:
+            return packer.keep(read(name)) if is_there else None
 
         return _Layer(
-            attention_norm=self._packer.keep(weights("input_layernorm")),
-            mlp_norm=self._packer.keep(weights("post_attention_layernorm")),
-            qkv=self._packer.pack(weights("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
-            out=self._packer.pack(weights("self_attn.o_proj")),
-            gate_up=self._packer.pack(_interleaved(weights("mlp.gate_proj"), weights("mlp.up_proj"))),
-            down=self._packer.pack(weights("mlp.down_proj")),
+            attention_norm=norm(True, "input_layernorm"),
+            mlp_norm=norm(True, "post_attention_layernorm"),
+            query_norm=norm(config.has_qk_norm, "self_attn.q_norm"),
+            key_norm=norm(config.has_qk_norm, "self_attn.k_norm"),
+            qkv=pack(config.has_qkv_bias, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            out=pack(config.attention_bias, "self_attn.o_proj"),
+            gate_up=packer.pack(joined("weight"), joined("bias") if config.mlp_bias else None),
+            down=pack(config.mlp_bias, "mlp.down_proj"),
         )
 
     # Forwards
@@ -235,50 +270,48 @@ class NativeDecoder(CachedDecoder):
         where, counts = torch.tensor(slots), torch.tensor(lengths)
         packed = torch.cat([prompt[:length] for prompt, length in zip(prompts, lengths, strict=True)])
         x = packed.to(torch.float32).contiguous()
-        bursts = _Bursts.of(where, torch.zeros_like(counts), counts)
+        bursts = _Bursts.of(where, torch.zeros_like(self.cache.lengths), counts)
         logits, hidden = self._decode(x, bursts, wanted=len(slots), only_last=True)
         self.cache.lengths[where] = counts
         return Scored(logits[:, None], hidden[:, None])
 
-    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+    def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
         count, width = embedded.shape[:2]
-        lengths = self.cache.lengths_of(rows)
+        lengths = self.cache.lengths
         x = embedded.to(torch.float32)
         if int(counts.min()) == width:
-            bursts = _Bursts.of(self._slots[rows], lengths, counts)
+            bursts = _Bursts.of(rows.slots, lengths, counts)
             flat = x.flatten(0, 1).contiguous()
             logits, hidden = self._decode(flat, bursts, wanted=count * width, only_last=False)
             scored = Scored(logits.view(count, width, -1)[:, -1:], hidden.view(count, width, -1))
         else:
             is_fed = torch.arange(width) < counts[:, None]
             active = counts > 0
-            bursts = _Bursts.of(self._slots[rows][active], lengths[active], counts[active])
+            bursts = _Bursts.of(rows.slots[active], lengths, counts[active])
             flat = x[is_fed]
             logits, packed = self._decode(flat, bursts, wanted=len(flat), only_last=False)
             hidden = torch.zeros(count, width, self.hidden_size)
             hidden[is_fed] = packed
             scored = Scored(logits[(counts.cumsum(0) - 1).clamp_min(0), None], hidden)
-        lengths += counts
+        lengths.index_add_(0, rows.slots, counts)
         return scored
 
     @torch.inference_mode()
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        bursts = self._bursts_of(rows.start, tree.num_rows, tree.shape)
-        return self._score(tree.tokens[:, :, 0], bursts, (tree.num_rows, tree.num_nodes))
+        bursts = self._trees(rows, tree.shape)
+        return self._score(tree.ids, bursts, (tree.num_rows, tree.num_nodes))
 
     @torch.inference_mode()
-    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
-        """`score` of trees of several shapes, in one forward: the first ones are of the first slots."""
-        tokens = torch.cat([tree.tokens[:, :, 0].flatten() for tree in trees])
+    def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first rows."""
+        tokens = torch.cat([tree.ids.flatten() for tree in trees])
         layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
-        bursts = _Bursts.of(
-            self._slots[rows], self.cache.lengths_of(rows), layout.sizes, layout.parents, layout.trees
-        )
+        bursts = _Bursts.of(rows.slots, self.cache.lengths, layout.sizes, layout.parents, layout.trees)
         scored = self._score(tokens, bursts, (len(tokens),))
         shapes = [(tree.num_rows, tree.num_nodes) for tree in trees]
         counts = [count * nodes for count, nodes in shapes]
@@ -286,17 +319,6 @@ class NativeDecoder(CachedDecoder):
             shapes, torch.split(scored.logits, counts), torch.split(scored.hidden, counts), strict=True
         )
         return [Scored(one.view(*shape, -1), other.view(*shape, -1)) for shape, one, other in parts]
-
-    def _bursts_of(self, first: int, count: int, shape: TreeShape) -> _Bursts:
-        """Trees behind what `count` slots hold. Kept, as their lengths are only ever written in place."""
-        key = (first, count, shape)
-        bursts = self._trees.get(key)
-        if bursts is None:
-            rows, sizes = slice(first, first + count), torch.full((count,), len(shape))
-            parents = None if shape.is_chain else _parents(shape)
-            bursts = _Bursts.of(self._slots[rows], self.cache.lengths_of(rows), sizes, parents)
-            self._trees[key] = bursts
-        return bursts
 
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
         self._library.talkahead_compact(
@@ -317,6 +339,7 @@ class NativeDecoder(CachedDecoder):
             byref(self._model),
             self._workspace.data_ptr(),
             self._embeddings.data_ptr(),
+            self._embeddings.dtype is torch.bfloat16,
             tokens.data_ptr(),
             byref(bursts),
             scored.hidden.data_ptr(),
@@ -344,9 +367,32 @@ class NativeDecoder(CachedDecoder):
         return logits, hidden
 
 
+def _refuse(config: DecoderConfig, precision: torch.dtype) -> None:
+    refuse_uneven(
+        {
+            "hidden_size": config.hidden_size,
+            "intermediate_size": config.intermediate_size,
+            "head_dim": config.head_dim,
+        }
+    )
+    if not can_multiply(precision):
+        raise NativeUnavailable(f"this CPU does not multiply {name_of(precision)} (avx512)")
+
+
+def _packing_of(precision: torch.dtype) -> int:
+    """Values in a word of queries, keys and values."""
+    return 1 if precision is torch.float32 else 2
+
+
+def _table(embeddings: Tensor) -> Tensor:
+    """A copy, as narrow as it can be without a loss."""
+    dtype = torch.bfloat16 if is_narrow(embeddings) else torch.float32
+    return embeddings.detach().to("cpu", dtype, copy=True).contiguous()
+
+
 def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
-    """[2 I, D] from [I, D] each: some gates, their ups, and so on."""
-    blocks = [one.view(-1, _VECTOR, one.shape[1]) for one in (gates, ups)]
+    """[2 I, ...] from [I, ...] each: some gates, their ups, and so on."""
+    blocks = [one.view(-1, _VECTOR, *one.shape[1:]) for one in (gates, ups)]
     return torch.stack(blocks, 1).flatten(0, 2)
 
 
@@ -393,6 +439,12 @@ def _layout(runs: tuple[tuple[int, TreeShape], ...]) -> _Layout:
     return _Layout(torch.tensor(sizes), torch.tensor(parents, dtype=torch.int32), torch.tensor(trees))
 
 
+def _tree_bursts(lengths: Tensor, rows: Rows, shape: TreeShape) -> _Bursts:
+    """Trees of one shape behind what the rows' slots hold."""
+    sizes = torch.full((len(rows.slots),), len(shape))
+    return _Bursts.of(rows.slots, lengths, sizes, None if shape.is_chain else _parents(shape))
+
+
 @lru_cache(maxsize=256)
 def _parents(shape: TreeShape) -> Tensor:
     return torch.tensor(shape.parents, dtype=torch.int32)
@@ -424,7 +476,7 @@ def decoder_library() -> ctypes.CDLL:
     ]
     library.talkahead_decode.restype = c_int
     library.talkahead_score.argtypes = [
-        *(POINTER(_Model), c_void_p, c_void_p, c_void_p, POINTER(_Bursts), c_void_p, c_void_p)
+        *(POINTER(_Model), c_void_p, c_void_p, c_int, c_void_p, POINTER(_Bursts), c_void_p, c_void_p)
     ]
     library.talkahead_score.restype = c_int
     return library

@@ -13,6 +13,8 @@ from talkahead.backbone.arena import Arena
 _BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
 _TILE_BYTES = 64
 """Of the inputs that a tile holds."""
+_BLOCK = 1024
+"""Outputs that are packed at once: whole panels."""
 _PARTS = 3
 """bfloat16 values that a float becomes in tiles."""
 
@@ -28,6 +30,7 @@ class Matrix(Structure):
         ("parts", c_int64),
         ("scales", c_void_p),
         ("offsets", c_void_p),
+        ("bias", c_void_p),
     )
 
 
@@ -48,33 +51,46 @@ class MatrixPacker:
         self._kept: list[Tensor] = []  # what C points at
 
     def keep(self, tensor: Tensor) -> int:
-        """The address of a tensor as plain floats, which live as long as this."""
-        self._kept.append(plain(tensor))
+        """The address of a tensor's copy as plain floats, which lives as long as this."""
+        self._kept.append(plain(tensor).clone())
         return self._kept[-1].data_ptr()
 
-    def pack(self, weight: Tensor) -> Matrix:
-        """From [outputs, inputs]."""
-        values = plain(weight)
-        outputs, inputs = values.shape
-        scales = offsets = None
-        is_narrow = torch.equal(values, values.bfloat16().float())
-        bytes_each = 1 if self._precision is torch.int8 else 2
-        in_tiles = self._in_tiles and inputs * bytes_each % _TILE_BYTES == 0
-        parts = int(in_tiles)
-        if self._precision is torch.int8:
-            steps = values.abs().amax(1).clamp_min(1e-30) / 127
-            values, kind = (values / steps[:, None]).round(), _BYTES
-            scales, offsets = self._padded(steps), self._padded((128 * values.sum(1)).to(torch.int32))
-        elif self._precision is torch.bfloat16:
-            values, kind = values.bfloat16().float(), _PAIRED
-        elif is_narrow and in_tiles:
-            kind, parts = _PAIRED, _PARTS
-        else:
-            kind, parts = _BFLOAT16 if is_narrow else _FLOAT32, 0
+    def pack(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+        """From [outputs, inputs] and [outputs]; block by block, so that little of it is ever floats."""
+        outputs, inputs = weight.shape
+        kind, parts = self._kind_of(weight)
         panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
-        self._library.talkahead_pack(values.data_ptr(), inputs, outputs, kind, panels.data_ptr())
         self._kept.append(panels)
-        return Matrix(panels.data_ptr(), inputs, outputs, kind, parts, scales, offsets)
+        scales, offsets = [], []
+        for first in range(0, outputs, _BLOCK):
+            values = plain(weight[first : first + _BLOCK])
+            if kind == _BYTES:
+                steps = values.abs().amax(1).clamp_min(1e-30) / 127
+                values = (values / steps[:, None]).round()
+                scales.append(steps)
+                offsets.append((128 * values.sum(1)).to(torch.int32))
+            elif kind == _PAIRED:
+                values = values.bfloat16().float()
+            start = panels.data_ptr() + self._library.talkahead_packed_bytes(inputs, first, kind)
+            self._library.talkahead_pack(values.data_ptr(), inputs, len(values), kind, start)
+        return Matrix(
+            panels.data_ptr(),
+            *(inputs, outputs, kind, parts),
+            *(self._padded(torch.cat(columns)) if columns else None for columns in (scales, offsets)),
+            None if bias is None else self.keep(bias),
+        )
+
+    def _kind_of(self, weight: Tensor) -> tuple[int, int]:
+        """How it lies, and `parts` of the matrix."""
+        bytes_each = 1 if self._precision is torch.int8 else 2
+        in_tiles = self._in_tiles and weight.shape[1] * bytes_each % _TILE_BYTES == 0
+        if self._precision is torch.int8:
+            return _BYTES, int(in_tiles)
+        if self._precision is torch.bfloat16:
+            return _PAIRED, int(in_tiles)
+        if not is_narrow(weight):
+            return _FLOAT32, 0
+        return (_PAIRED, _PARTS) if in_tiles else (_BFLOAT16, 0)
 
     def _padded(self, column: Tensor) -> int:
         """[outputs], zero up to a whole panel."""
@@ -85,3 +101,8 @@ class MatrixPacker:
 
 def plain(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", torch.float32).contiguous()
+
+
+def is_narrow(tensor: Tensor) -> bool:
+    """Whether bfloat16 holds it exactly."""
+    return tensor.dtype is torch.bfloat16 or torch.equal(tensor.to(torch.bfloat16).to(tensor.dtype), tensor)

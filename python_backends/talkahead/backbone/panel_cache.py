@@ -1,6 +1,6 @@
 """Keys and values of all slots as the native decoder reads them: vectors run across positions of a key.
 
-Shapes: S slots in use, M nodes of a path, d head size.
+Shapes: R slots, S rows of a step, M nodes of a path, d head size.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.arena import Arena
-from talkahead.backbone.slot_store import SlotStore
 from talkahead.speculation.contracts import Accepted
+from talkahead.speculation.rows import Rows
 
 Compact = Callable[[Tensor, Tensor, Tensor, Tensor], None]
-"""Moves nodes within slots [S], of lengths [S] and counts [S], along paths [S, M]; int64, contiguous."""
+"""Moves nodes within slots [S], behind lengths [R], by counts [S] along paths [S, M]; int64, contiguous."""
 
 
-class PanelCache(SlotStore):
+class PanelCache:
     """KV as words `[layer, slot, head, 2, positions * d / packing]`, and how much of each slot is valid.
 
-    How words lie is `native/decoder.c`'s affair; here it matters that the first positions of a slot are the
-    first words of its keys and of its values, in whole panels.
+    How words lie is `native/decoder.c`'s affair; here it matters that a slot's keys fill whole panels, and
+    so do its values.
 
     Args:
         num_positions: of a slot; room is made for whole panels.
         words: of one position's key.
         compact: the decoder's own way to bring accepted nodes together.
+
+    Attributes:
+        lengths: int64 [R], the valid positions of each slot; what lies behind is scratch.
     """
 
     def __init__(
@@ -42,12 +45,9 @@ class PanelCache(SlotStore):
         panel: int,
         compact: Compact,
     ) -> None:
-        super().__init__(num_slots, torch.device("cpu"))
-        self._words = words
-        self._panel = panel
+        self.lengths = torch.zeros(num_slots, dtype=torch.int64)
         self._compact = compact
-        self._slots = torch.arange(num_slots)
-        shape = (num_layers, num_slots, num_heads, 2, self._words_of(num_positions))
+        shape = (num_layers, num_slots, num_heads, 2, -(-num_positions // panel) * panel * words)
         self._kv = Arena().take(4 * prod(shape)).view(torch.int32).view(shape)
 
     @property
@@ -55,14 +55,6 @@ class PanelCache(SlotStore):
         """Of the first word."""
         return self._kv.data_ptr()
 
-    def compact(self, accepted: Accepted, slots: slice) -> None:
-        """Bring each slot's accepted nodes, which lie behind its length in tree order, next to each other."""
-        lengths = self.lengths_of(slots)
-        self._compact(self._slots[slots], lengths, accepted.counts.contiguous(), accepted.path.contiguous())
-
-    def _held(self, slot: int, length: int) -> Tensor:
-        return self._kv[:, slot, :, :, : self._words_of(length)]
-
-    def _words_of(self, length: int) -> int:
-        """Words of the panels that `length` positions touch."""
-        return -(-length // self._panel) * self._panel * self._words
+    def compact(self, accepted: Accepted, rows: Rows) -> None:
+        """Bring each row's accepted nodes, which lie behind its length in tree order, next to each other."""
+        self._compact(rows.slots, self.lengths, accepted.counts.contiguous(), accepted.path.contiguous())

@@ -1,6 +1,6 @@
 """The Llama decoder that serves: streams own slots of one KV cache, one forward scores all running slots.
 
-Shapes: S running slots, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
+Shapes: S running rows, N nodes of a tree, D hidden size, H query heads, K KV heads with G query heads each,
 d head size, P prompt rows, B prompts, T rows of all prompts together, V vocabulary.
 """
 
@@ -17,10 +17,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.cached_decoder import CachedDecoder
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _EXTENT_STEP = 32
@@ -28,13 +31,22 @@ _EXTENT_STEP = 32
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """A layer's weights, transposed for `x @ W`, with the norm before each folded in."""
+class _Projection:
+    """x @ matrix + bias."""
 
-    qkv: Tensor  # [D, (H + 2 K) d], RoPE pairs adjacent, 1 / sqrt(d) in the query's part
-    out: Tensor  # [H d, D]
-    gate_up: Tensor  # [D, 2 I]
-    down: Tensor  # [I, D]
+    matrix: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer's weights, with the norm before each folded in; biases and norms where the model has them."""
+
+    qkv: _Projection  # [D, (H + 2 K) d], RoPE pairs adjacent, 1 / sqrt(d) in the query's part
+    qk_norm: Tensor | None  # [H + K, d], of heads, with the same order and factor; then none is in the query
+    out: _Projection  # [H d, D]
+    gate_up: _Projection  # [D, 2 I]
+    down: _Projection  # [I, D]
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,8 @@ class SlotDecoder(CachedDecoder):
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
-        dtype: float32, float64, or bfloat16, which narrows the products and keeps the rest in float32.
+        dtype: float32, float64, or bfloat16, which narrows products, keys and values; the rest is float32.
+        memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
     """
 
     def __init__(
@@ -82,7 +95,9 @@ class SlotDecoder(CachedDecoder):
         max_nodes: int = 1,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        memory_bytes: int | None = None,
     ) -> None:
+        num_positions = max_positions + max_nodes
         super().__init__(
             config,
             num_slots=num_slots,
@@ -90,14 +105,16 @@ class SlotDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32 if dtype is torch.bfloat16 else dtype,
             device=torch.device(device),
+            memory=self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, dtype),
+            memory_bytes=memory_bytes,
         )
         self.cache: SlotCache = SlotCache(
             config.num_hidden_layers,
             num_slots,
             config.num_key_value_heads,
-            max_positions + max_nodes,
+            num_positions,
             config.head_dim,
-            dtype=self.dtype,
+            dtype=dtype,
             device=self.device,
         )
         self._product_dtype = dtype
@@ -106,81 +123,132 @@ class SlotDecoder(CachedDecoder):
         self._dim = config.head_dim
         self._load(state)
 
+    @staticmethod
+    def count_memory(
+        config: DecoderConfig, kept: torch.dtype, num_slots: int, num_positions: int, dtype: torch.dtype
+    ) -> DecoderMemory:
+        """`kept`: the type of the weights in their file."""
+        return DecoderMemory.of(
+            config,
+            weight_bytes=dtype.itemsize,
+            embedding_bytes=kept.itemsize,
+            kv_bytes=dtype.itemsize,
+            num_slots=num_slots,
+            num_positions=num_positions,
+        )
+
     # Weights
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
         def weight(name: str) -> Tensor:
             return state[name].detach().to(self.device, torch.float64)
 
-        self._embeddings = weight("model.embed_tokens.weight").to(self.dtype)
+        self._embeddings = state[EMBEDDINGS].detach().to(self.device, copy=True)
         self._final_norm = weight("model.norm.weight").mul(math.sqrt(self.hidden_size)).to(self.dtype)
-        self._head = self._stored(weight("lm_head.weight"))
+        self._head = _Projection(self._stored(state[HEAD].detach().to(self.device)))
         self._layers = tuple(
             self._load_layer(lambda name, prefix=f"model.layers.{index}.": weight(prefix + name))
             for index in range(self.config.num_hidden_layers)
         )
-        # |x| / sqrt(D) is the root mean square; epsilon joins it as the other leg of a right triangle.
-        self._norm_leg = torch.tensor(
-            math.sqrt(self.config.rms_norm_eps * self.hidden_size), dtype=self.dtype, device=self.device
-        )
+        self._norm_leg = self._leg(self.hidden_size)
+        self._head_leg = self._leg(self._dim)
         angles = rope_angles(self.config, self.max_positions + self.max_nodes)
         rotations = torch.polar(torch.ones_like(angles), angles)
         wide = torch.complex128 if self.dtype is torch.float64 else torch.complex64
         self._rotations = rotations.to(self.device, wide)  # [positions, d / 2]
 
     def _load_layer(self, weight: _Reader) -> _Layer:
-        scale = math.sqrt(self.hidden_size)
+        config, scale = self.config, math.sqrt(self.hidden_size)
         before_attention = weight("input_layernorm.weight") * scale
         before_mlp = weight("post_attention_layernorm.weight") * scale
-        qkv = torch.cat(
-            [
-                _adjacent_pairs(weight("self_attn.q_proj.weight"), self._dim) / math.sqrt(self._dim),
-                _adjacent_pairs(weight("self_attn.k_proj.weight"), self._dim),
-                weight("self_attn.v_proj.weight"),
-            ]
-        )
+
+        def bias(is_there: bool, *names: str) -> Tensor | None:
+            return torch.cat([weight(f"{name}.bias") for name in names]).to(self.dtype) if is_there else None
+
         gate_up = torch.cat([weight("mlp.gate_proj.weight"), weight("mlp.up_proj.weight")])
         return _Layer(
-            qkv=self._stored(qkv * before_attention),
-            out=self._stored(weight("self_attn.o_proj.weight")),
-            gate_up=self._stored(gate_up * before_mlp),
-            down=self._stored(weight("mlp.down_proj.weight")),
+            qkv=_Projection(
+                self._stored(self._joined(weight, "weight") * before_attention),
+                self._joined(weight, "bias").to(self.dtype) if config.has_qkv_bias else None,
+            ),
+            qk_norm=self._head_norms(weight).to(self.dtype) if config.has_qk_norm else None,
+            out=_Projection(
+                self._stored(weight("self_attn.o_proj.weight")),
+                bias(config.attention_bias, "self_attn.o_proj"),
+            ),
+            gate_up=_Projection(
+                self._stored(gate_up * before_mlp), bias(config.mlp_bias, "mlp.gate_proj", "mlp.up_proj")
+            ),
+            down=_Projection(
+                self._stored(weight("mlp.down_proj.weight")), bias(config.mlp_bias, "mlp.down_proj")
+            ),
         )
 
+    def _joined(self, weight: _Reader, kind: str) -> Tensor:
+        """Weights or biases of queries, keys and values, [(H + 2 K) d, ...]."""
+        query, key, value = (weight(f"self_attn.{name}_proj.{kind}") for name in "qkv")
+        query = _adjacent_pairs(query, self._dim)
+        if not self.config.has_qk_norm:
+            query = query / math.sqrt(self._dim)
+        return torch.cat([query, _adjacent_pairs(key, self._dim), value])
+
+    def _head_norms(self, weight: _Reader) -> Tensor:
+        """Of queries and keys, [H + K, d], times sqrt(d), as they come after `_normed`; queries are divided
+        by as much for their scores."""
+        query, key = (_adjacent_pairs(weight(f"self_attn.{name}_norm.weight"), self._dim) for name in "qk")
+        key = key * math.sqrt(self._dim)
+        return torch.cat([query.expand(self._heads, -1), key.expand(self._kv_heads, -1)])
+
+    def _leg(self, size: int) -> Tensor:
+        """|x| / sqrt(size) is the root mean square; epsilon joins it as the other leg of a right triangle."""
+        leg = math.sqrt(self.config.rms_norm_eps * size)
+        return torch.tensor(leg, dtype=self.dtype, device=self.device)
+
     def _stored(self, matrix: Tensor) -> Tensor:
-        return matrix.t().contiguous().to(self._product_dtype)
+        """Transposed, for `x @ W`."""
+        return matrix.to(self._product_dtype).t().contiguous()
 
     # Building blocks
 
-    def _product(self, x: Tensor, matrix: Tensor) -> Tensor:
+    def _product(self, x: Tensor, by: _Projection) -> Tensor:
         if self._product_dtype is self.dtype:
-            return torch.mm(x, matrix)
-        return torch.mm(x.to(self._product_dtype), matrix).to(self.dtype)
+            return torch.mm(x, by.matrix) if by.bias is None else torch.addmm(by.bias, x, by.matrix)
+        product = torch.mm(x.to(self._product_dtype), by.matrix).to(self.dtype)
+        return product if by.bias is None else product.add_(by.bias)
 
-    def _added_product(self, base: Tensor, x: Tensor, matrix: Tensor) -> Tensor:
+    def _added_product(self, base: Tensor, x: Tensor, by: _Projection) -> Tensor:
         if self._product_dtype is self.dtype:
-            return torch.addmm(base, x, matrix)
-        return base + torch.mm(x.to(self._product_dtype), matrix)
+            added = torch.addmm(base, x, by.matrix)
+        else:
+            added = base + torch.mm(x.to(self._product_dtype), by.matrix)
+        return added if by.bias is None else added.add_(by.bias)
 
-    def _normed(self, x: Tensor) -> Tensor:
-        """x / RMS(x) / sqrt(D): the weight and the factor are folded into the next matrix."""
-        return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self._norm_leg)
+    def _normed(self, x: Tensor, leg: Tensor) -> Tensor:
+        """x / RMS(x) / sqrt(size): the weight and the factor are folded into what comes next."""
+        return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), leg)
 
     def _projected(self, x: Tensor, layer: _Layer, rotations: Tensor) -> Tensor:
         """Rotated queries and keys, then values, [T, H + 2 K, d]; x [T, D], rotations [T, 1, d / 2]."""
-        qkv = self._product(self._normed(x), layer.qkv).view(-1, self._heads + 2 * self._kv_heads, self._dim)
+        normed = self._normed(x, self._norm_leg)
+        qkv = self._product(normed, layer.qkv).view(-1, self._heads + 2 * self._kv_heads, self._dim)
+        if layer.qk_norm is not None:
+            heads = qkv[:, : self._heads + self._kv_heads]
+            heads.copy_(self._normed(heads, self._head_leg) * layer.qk_norm)
         turning = qkv.view(*qkv.shape[:2], -1, 2)[:, : self._heads + self._kv_heads]
         torch.view_as_complex(turning).mul_(rotations)
         return qkv
 
     def _fed_forward(self, x: Tensor, attended: Tensor, layer: _Layer) -> Tensor:
         x = self._added_product(x, attended, layer.out)
-        gate, up = self._product(self._normed(x), layer.gate_up).chunk(2, dim=-1)
+        gate, up = self._product(self._normed(x, self._norm_leg), layer.gate_up).chunk(2, dim=-1)
         return self._added_product(x, functional.silu(gate).mul_(up), layer.down)
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        return self._embeddings[tokens].to(self.dtype)
 
     def _read_out(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(logits, hidden) of x [rows, D]; hidden is what transformers calls the last hidden state."""
-        hidden = self._normed(x) * self._final_norm
+        hidden = self._normed(x, self._norm_leg) * self._final_norm
         return self._product(hidden, self._head), hidden
 
     # Prefill
@@ -236,24 +304,24 @@ class SlotDecoder(CachedDecoder):
     # Step
 
     @torch.inference_mode()
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        """One forward over the trees of slots `rows`: each node sees its slot's past and its own ancestors.
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
         pattern = _Pattern(tree.shape.depth_row, tree.shape.ancestors)
-        return self._score(self._embeddings[tree.tokens[:, :, 0]], pattern, rows)
+        return self._score(self._embedded(tree.ids), pattern, rows)
 
     @torch.inference_mode()
-    def score_mixed(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
-        """`score` of trees of several shapes, in one forward: the first ones are of the first slots.
+    def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
+        """`score` of trees of several shapes, in one forward: the first ones are of the first rows.
 
         All are padded to the largest: what stands behind a tree's nodes is seen by none of them.
         """
         nodes = max(tree.num_nodes for tree in trees)
-        tokens = [functional.pad(tree.tokens[:, :, 0], (0, nodes - tree.num_nodes)) for tree in trees]
+        tokens = [functional.pad(tree.ids, (0, nodes - tree.num_nodes)) for tree in trees]
         pattern = _mixed_pattern(tuple((tree.num_rows, tree.shape) for tree in trees))
-        scored = self._score(self._embeddings[torch.cat(tokens)], pattern, rows)
+        scored = self._score(self._embedded(torch.cat(tokens)), pattern, rows)
         counts = [tree.num_rows for tree in trees]
         return [
             Scored(logits[:, : tree.num_nodes], hidden[:, : tree.num_nodes])
@@ -262,7 +330,7 @@ class SlotDecoder(CachedDecoder):
             )
         ]
 
-    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
+    def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """Add rows to slots and keep them: `counts[s]` of the first layer's inputs [S, N, D] to each.
 
         Returns:
@@ -271,14 +339,13 @@ class SlotDecoder(CachedDecoder):
         """
         chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
         scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
-        self.cache.lengths[rows] += counts
+        self.cache.lengths.index_add_(0, rows.slots, counts)
         lines = torch.arange(len(counts), device=self.device)
         return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
 
-    def _score(self, embedded: Tensor, pattern: _Pattern, rows: slice) -> Scored:
+    def _score(self, embedded: Tensor, pattern: _Pattern, rows: Rows) -> Scored:
         count, nodes = embedded.shape[:2]
-        lengths = self.cache.lengths[rows]
-        slots = torch.arange(rows.start, rows.stop, device=self.device)
+        lengths, slots = rows.take(self.cache.lengths), rows.slots
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
@@ -287,7 +354,7 @@ class SlotDecoder(CachedDecoder):
         x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
-        span = self._extent(rows, nodes)
+        span = self._extent(lengths, nodes)
         bias = self._bias(lengths, pattern, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
@@ -302,10 +369,10 @@ class SlotDecoder(CachedDecoder):
         """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""
         return (lengths[:, None] + offsets.to(self.device)).flatten()
 
-    def _extent(self, rows: slice, nodes: int) -> int:
+    def _extent(self, lengths: Tensor, nodes: int) -> int:
         """Positions that attention looks at: exact for one row, else the longest rounded up."""
-        longest = int(self.cache.lengths[rows].max()) + nodes
-        if rows.stop - rows.start == 1:
+        longest = int(lengths.max()) + nodes
+        if len(lengths) == 1:
             return longest
         return min(-(-longest // _EXTENT_STEP) * _EXTENT_STEP, self.cache.num_positions)
 
@@ -322,7 +389,7 @@ class SlotDecoder(CachedDecoder):
             columns = functional.pad(~pattern.ancestors.to(self.device), (0, 1), value=True)
             looked_at = beyond.clamp(0, nodes)[:, None].expand(count, nodes, span)
             unseen = columns.expand(count, nodes, nodes + 1).gather(2, looked_at)
-        bias = torch.zeros(unseen.shape, dtype=self.dtype, device=self.device)
+        bias = torch.zeros(unseen.shape, dtype=self._product_dtype, device=self.device)
         bias = bias.masked_fill_(unseen, -torch.inf).repeat_interleave(self._kv_heads, dim=0)
         if nodes == 1:
             return bias
@@ -346,7 +413,17 @@ class SlotDecoder(CachedDecoder):
 
     @staticmethod
     def _attended(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
-        """Written out, because for one query row it beats the fused kernel, whose blocks stay empty."""
+        """Written out, because for one query row it beats the fused kernel, whose blocks stay empty. Narrow
+        keys and values go through that one, whose sums are wide."""
+        if keys.dtype is not queries.dtype:
+            attended = functional.scaled_dot_product_attention(
+                queries.to(keys.dtype)[:, None],
+                keys[:, None],
+                values[:, None],
+                attn_mask=None if bias is None else bias[:, None],
+                scale=1.0,
+            )
+            return attended[:, 0].to(queries.dtype)
         looking = keys.transpose(1, 2)
         scores = torch.bmm(queries, looking) if bias is None else torch.baddbmm(bias, queries, looking)
         return torch.bmm(torch.softmax(scores, dim=-1), values)
@@ -361,5 +438,5 @@ def _adjacent_pairs(matrix: Tensor, dim: int) -> Tensor:
 
     Scores do not change, since queries and keys are reordered alike.
     """
-    heads = matrix.view(-1, 2, dim // 2, matrix.shape[1])
+    heads = matrix.view(-1, 2, dim // 2, *matrix.shape[1:])
     return heads.transpose(1, 2).reshape(matrix.shape)

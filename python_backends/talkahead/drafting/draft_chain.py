@@ -26,7 +26,7 @@ class DraftChain:
     def __init__(self, context: Context, *, tells_probs: bool) -> None:
         self._context = context
         self._tells_probs = tells_probs
-        self._tokens = [context.roots]
+        self._tokens = [context.roots_alone.ids]
         self._probs: list[Tensor] = []
 
     def draw(self, logits: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class DraftChain:
 
 def spoken(tree: TokenTree, accepted: Accepted) -> Tensor:
     """The tokens of the accepted path and the next root, int64 [S, M + 1]; anything beyond counts + 1."""
-    tokens = torch.cat([tree.tokens[..., 0].gather(1, accepted.path), accepted.next_roots], dim=1)
+    tokens = torch.cat([tree.ids.gather(1, accepted.path), accepted.next_roots], dim=1)
     return tokens.scatter_(1, accepted.counts[:, None], accepted.next_roots)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.speculation.contracts import Scored
+from talkahead.speculation.rows import Rows
 
 
 class DraftDecoder(Backbone, Protocol):
@@ -21,22 +22,22 @@ class DraftDecoder(Backbone, Protocol):
     @property
     def max_nodes(self) -> int: ...
 
-    def extend(self, embedded: Tensor, counts: Tensor, rows: slice) -> Scored:
-        """Add `counts[s]` of the first layer's inputs [S, W, D] to each slot.
+    def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
+        """Add `counts[s]` of the first layer's inputs [S, W, D] to each row's slot.
 
         Returns logits [S, 1, V] at each slot's last one, and hidden [S, W, D] at all that were added.
         """
 
-    def lengths(self, rows: slice) -> Tensor:
-        """Valid positions of each slot, int64 [S]; a copy."""
+    def lengths(self, rows: Rows) -> Tensor:
+        """Valid positions of each row's slot, int64 [S]; a copy."""
 
-    def keep(self, lengths: Tensor, rows: slice) -> None:
-        """Of each slot the first `lengths` [S] positions are valid; the others are scratch again."""
+    def keep(self, lengths: Tensor, rows: Rows) -> None:
+        """Of each row's slot the first `lengths` [S] positions are valid; the others are scratch again."""
 
 
 def feed(
     decoder: DraftDecoder,
-    rows: slice,
+    rows: Rows,
     ends: Tensor,
     inputs: Callable[[Tensor], Tensor],
     seen: Callable[[Tensor, Tensor], None] | None = None,
@@ -77,20 +78,14 @@ class SlotTable:
         self._flat = values.flatten(0, 1)  # a view, as allocated values are contiguous
         self._starts = torch.arange(slots, device=values.device)[:, None] * self._length
 
-    def at(self, rows: slice, places: Tensor) -> Tensor:
+    def at(self, rows: Rows, places: Tensor) -> Tensor:
         """[S, W, ...] at int64 [S, W]."""
         found = self._flat.index_select(0, self._lines(rows, places))
         return found.view(*places.shape, *found.shape[1:])
 
-    def put(self, rows: slice, places: Tensor, values: Tensor) -> None:
+    def put(self, rows: Rows, places: Tensor, values: Tensor) -> None:
         """Store [S, W, ...] at int64 [S, W]; what lies behind the table is dropped onto its last place."""
         self._flat.index_copy_(0, self._lines(rows, places), values.flatten(0, 1))
 
-    def _lines(self, rows: slice, places: Tensor) -> Tensor:
-        return (places.clamp_max(self._length - 1) + self._starts[rows]).flatten()
-
-    def move(self, source: int, target: int) -> None:
-        self.values[target] = self.values[source]
-
-    def swap(self, first: int, second: int) -> None:
-        self.values[[first, second]] = self.values[[second, first]]
+    def _lines(self, rows: Rows, places: Tensor) -> Tensor:
+        return (places.clamp_max(self._length - 1) + rows.take(self._starts)).flatten()

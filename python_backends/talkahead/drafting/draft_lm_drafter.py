@@ -61,8 +61,9 @@ class DraftLmDrafter:
 
     def propose_in_torch(self, context: Context) -> TokenTree:
         """What `propose` does, with any decoder."""
-        rows, prompts = context.rows, self._num_prompt[context.rows]
-        self._said.put(rows, context.positions[:, None], context.roots)
+        rows = context.rows
+        prompts = rows.take(self._num_prompt)
+        self._said.put(rows, context.positions[:, None], context.roots_alone.ids)
         drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
         logits = feed(
             self._decoder,
@@ -73,7 +74,7 @@ class DraftLmDrafter:
         one = torch.ones_like(prompts)
         for depth in range(context.wish.length(self.length) - 1):
             token = drafted.draw(logits)
-            self._fed[rows, depth] = token[:, 0]
+            self._fed[rows.slots, depth] = token[:, 0]
             logits = self._decoder.extend(self._embedded(token), one, rows).logits[:, 0]
         drafted.draw(logits)
         return drafted.tree
@@ -90,23 +91,13 @@ class DraftLmDrafter:
         rows, said = context.rows, spoken(tree, accepted)
         places = context.positions[:, None] + torch.arange(said.shape[1], device=said.device)
         self._said.put(rows, places, said)
-        right = num_right(self._fed[rows], said, accepted.counts - 1)
-        known = self._num_prompt[rows] + context.positions + 1 + right
+        right = num_right(rows.take(self._fed), said, accepted.counts - 1)
+        known = rows.take(self._num_prompt) + context.positions + 1 + right
         self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
-        self._decoder.prefill(rows, prompts, lengths)
-        self._num_prompt[rows] = torch.tensor(lengths, device=self._num_prompt.device)
+    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        self._decoder.prefill(slots, prompts, lengths)
+        self._num_prompt[slots] = torch.tensor(lengths, device=self._num_prompt.device)
 
-    def move(self, source: int, target: int) -> None:
-        self._decoder.move(source, target)
-        self._said.move(source, target)
-        self._num_prompt[target] = self._num_prompt[source]
-
-    def swap(self, first: int, second: int) -> None:
-        self._decoder.swap(first, second)
-        self._said.swap(first, second)
-        self._num_prompt[[first, second]] = self._num_prompt[[second, first]]
-
-    def release(self, row: int) -> None:
-        self._decoder.release(row)
+    def release(self, slot: int) -> None:
+        self._decoder.release(slot)

@@ -50,9 +50,9 @@ class HeadsDrafter(NullDrafter):
 
     def grow_in_torch(self, context: Context) -> Tensor:
         """int64 [S, N], the root first."""
-        heads, found = self._heads, [context.roots]
+        heads, found = self._heads, [context.roots_alone.ids]
         streams = trial_streams(context.keys, context.wish.trials)
-        seen = heads.begin(context.hidden, context.roots[:, 0])[:, None]
+        seen = heads.begin(context.hidden[:, None], found[0])
         for index, level in enumerate(self._levels):
             states = heads.states(seen, index)
             places = (context.positions + index + 1)[:, None].expand(states.shape[:2])

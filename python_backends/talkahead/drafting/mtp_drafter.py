@@ -9,7 +9,6 @@ Shapes: S running rows, K modules, D hidden size, V vocabulary, T positions of a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +20,7 @@ from talkahead.drafting.draft_decoder import DraftDecoder, SlotTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
 
 
@@ -89,12 +89,12 @@ class MtpDrafter:
     def propose_in_torch(self, context: Context) -> TokenTree:
         """What `propose` does, with any decoders."""
         rows, roots = context.rows, context.positions[:, None]
-        self._said.put(rows, roots, context.roots)
+        self._said.put(rows, roots, context.roots_alone.ids)
         self._states[0].put(rows, roots, context.hidden[:, None])
         drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
         for behind in range(context.wish.length(self.length)):
             token = drafted.draw(self._logits(behind, context))
-            self._drafted[rows, behind] = token[:, 0]
+            self._drafted[rows.slots, behind] = token[:, 0]
             if behind + 1 < self.length:
                 self._said.put(rows, roots + behind + 1, token)
         return drafted.tree
@@ -115,7 +115,7 @@ class MtpDrafter:
             seen,
         )
 
-    def _inputs(self, module: MtpModule, behind: int, rows: slice, places: Tensor) -> Tensor:
+    def _inputs(self, module: MtpModule, behind: int, rows: Rows, places: Tensor) -> Tensor:
         told = self._told[behind]
         if self._sees_tokens:
             told = functional.embedding(self._said.at(rows, places + behind), told)
@@ -135,7 +135,7 @@ class MtpDrafter:
         behind = scored.hidden[lines[:, None], accepted.path]
         self._states[0].put(rows, places, torch.cat([context.hidden[:, None], behind], dim=1))
         if self._sees_tokens:
-            self._cut_back(context, num_right(self._drafted[rows], said, accepted.counts))
+            self._cut_back(context, num_right(rows.take(self._drafted), said, accepted.counts))
 
     def _cut_back(self, context: Context, right: Tensor) -> None:
         """Keep what was fed with frames that were said: `right` [S] of those behind the root."""
@@ -143,29 +143,10 @@ class MtpDrafter:
             known = (context.positions + 1 + right - behind).clamp_min(0)
             decoder.keep(torch.minimum(decoder.lengths(context.rows), known), context.rows)
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
-        for row in rows:
-            self.release(row)
+    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        for slot in slots:
+            self.release(slot)
 
-    def move(self, source: int, target: int) -> None:
-        for part in self._by_slot():
-            part.move(source, target)
-
-    def swap(self, first: int, second: int) -> None:
-        for part in self._by_slot():
-            part.swap(first, second)
-
-    def release(self, row: int) -> None:
+    def release(self, slot: int) -> None:
         for decoder in self._decoders:
-            decoder.release(row)
-
-    def _by_slot(self) -> tuple[_BySlot, ...]:
-        return (*self._decoders, self._said, *self._states)
-
-
-class _BySlot(Protocol):
-    """State that follows the rows."""
-
-    def move(self, source: int, target: int) -> None: ...
-
-    def swap(self, first: int, second: int) -> None: ...
+            decoder.release(slot)

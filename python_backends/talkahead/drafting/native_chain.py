@@ -85,8 +85,8 @@ class _Drafter(Structure):
 
 class _Rows(Structure):
     _fields_ = (
-        *((name, c_int64) for name in ("first", "count", "length")),
-        *((name, c_void_p) for name in ("roots", "positions", "hidden", "keys")),
+        *((name, c_int64) for name in ("count", "length")),
+        *((name, c_void_p) for name in ("slots", "roots", "positions", "hidden", "keys")),
         ("settings", SettingsColumns),
         *((name, c_void_p) for name in ("tokens", "probs")),
     )
@@ -94,8 +94,8 @@ class _Rows(Structure):
 
 class _Observed(Structure):
     _fields_ = (
-        *((name, c_int64) for name in ("first", "count", "nodes", "most")),
-        *((name, c_void_p) for name in ("positions", "tokens", "counts", "paths", "next_roots")),
+        *((name, c_int64) for name in ("count", "nodes", "most")),
+        *((name, c_void_p) for name in ("slots", "positions", "tokens", "counts", "paths", "next_roots")),
         *((name, c_void_p) for name in ("before", "hidden")),
     )
 
@@ -186,30 +186,23 @@ class NativeChain:
         probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
         own = ContextAddresses.of(context)
         rows = _Rows(
-            *(
-                context.rows.start,
-                count,
-                length,
-                own.roots,
-                own.positions,
-                own.hidden,
-                own.keys,
-                own.settings,
-            ),
+            *(count, length, context.rows.slots.data_ptr()),
+            *(own.roots, own.positions, own.hidden, own.keys, own.settings),
             *(tokens.data_ptr(), None if probs is None else probs.data_ptr()),
         )
-        rows.held = own
+        rows.held = (own, context.rows)
         return rows, TokenTree(tokens, chain_of(length), probs)
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """Writes down what was said, and cuts KV back to what of it was fed."""
         own, hidden = ContextAddresses.of(context), scored.hidden
         hidden = (hidden if hidden.dtype is torch.float32 else hidden.to(torch.float32)).contiguous()
-        tensors = (tree.tokens, accepted.counts, accepted.path, accepted.next_roots)
+        tensors = (tree.ids, accepted.counts, accepted.path, accepted.next_roots)
         held = [tensor.contiguous() for tensor in tensors]
-        sizes = (context.rows.start, tree.num_rows, tree.num_nodes, accepted.path.shape[1])
+        sizes = (tree.num_rows, tree.num_nodes, accepted.path.shape[1])
         addresses = (tensor.data_ptr() for tensor in held)
-        observed = _Observed(*sizes, own.positions, *addresses, own.hidden, hidden.data_ptr())
+        where = (context.rows.slots.data_ptr(), own.positions)
+        observed = _Observed(*sizes, *where, *addresses, own.hidden, hidden.data_ptr())
         self._library.talkahead_observe(byref(self._drafter), byref(observed))
 
 

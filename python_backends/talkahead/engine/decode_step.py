@@ -1,7 +1,8 @@
 """One step of all running rows: propose, score, accept, commit, observe; one copy back to the host.
 
-Neighbouring rows of one method (drafter, verifier, size of the draft) are a part; all parts are scored in one
-forward. The step is one object so that a CUDA graph per (rows, nodes) can take its place.
+State and KV lie by slot, and KV stays there. Rows of one method (drafter, verifier, size of the draft) are a
+part; all parts are scored in one forward. The step is one object so that a CUDA graph per (rows, nodes) can
+take its place.
 
 Shapes: R slots, S running rows, M accepted nodes at most, C codebooks, F frames of a segment at most.
 """
@@ -9,9 +10,10 @@ Shapes: R slots, S running rows, M accepted nodes at most, C codebooks, F frames
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +30,9 @@ from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, 
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.repetition_settings import RepetitionSettings
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree
-
-_CONTEXTS = 32
-"""Kept at once: each holds room for its rows' drafts, and mixed pools have a great many."""
 
 _METHODS = 64
 """Kept at once, under rules."""
@@ -45,11 +45,13 @@ class Drawn:
     """What a step added to each running row, on the host.
 
     Args:
-        tokens: int64 [S, M], in order; row s holds counts[s] of them.
+        slots: int64 [S], of the rows: those of one method are neighbours.
+        tokens: int64 [S, M, C], in order; row s holds counts[s] of them.
         counts: int64 [S], at least 1.
         num_drafted: int64 [S], nodes proposed, the root not counted.
     """
 
+    slots: npt.NDArray[np.int64]
     tokens: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
     num_drafted: npt.NDArray[np.int64]
@@ -75,15 +77,48 @@ class Admission:
 
 @dataclass(frozen=True)
 class _Part:
-    """Neighbouring rows of one method."""
+    """Running rows of one method.
 
-    rows: slice
+    Args:
+        state: of the rows side by side: views of what lies by slot where they are neighbours, else copies.
+        contexts: by the nodes that are drafted, over one state.
+    """
+
     method: Method
+    state: Context
+    contexts: dict[int | None, Context] = field(default_factory=dict)
+
+    def context(self, count: int) -> Context:
+        """Of a step of so many rows."""
+        nodes = self.method.nodes_among(count)
+        context = self.contexts.get(nodes)
+        if context is None:
+            wish = Wish(nodes, self.method.tells_probs, self.method.verifier.trials)
+            # Native code reads and writes plain memory where it lies.
+            hidden = self.state.hidden
+            kept: dict[Hashable, Any] | None = {} if hidden.is_cpu and hidden.dtype is torch.float32 else None
+            context = self.contexts[nodes] = replace(self.state, wish=wish, kept=kept)
+        return context
+
+
+@dataclass(frozen=True)
+class _Lineup:
+    """The running rows, part by part.
+
+    Args:
+        chosen: their slots, as they were asked for.
+        slots: int64 [S], in the order of the rows.
+    """
+
+    chosen: tuple[int, ...]
+    parts: tuple[_Part, ...]
+    rows: Rows
+    slots: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a part drew: tokens [rows, M], counts [rows], from trees of `nodes`."""
+    """What a part drew: tokens [rows, M, C], counts [rows], from trees of `nodes`."""
 
     tokens: Tensor
     counts: Tensor
@@ -116,15 +151,12 @@ class DecodeStep:
         self._under = lru_cache(_METHODS)(Method.under)
         """Gives rows of one method under the same rules one object, so that they go together."""
         self._methods = [self._default] * slots
-        self._parts: dict[tuple[int, int], list[_Part]] = {}
+        self._lineup: _Lineup | None = None
         self._roots = torch.zeros((slots, 1), dtype=torch.int64, device=device)
         self._positions = torch.zeros(slots, dtype=torch.int64, device=device)
         self._hidden = torch.zeros((slots, backbone.hidden_size), dtype=backbone.dtype, device=device)
         self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
-        self._contexts: dict[tuple[int, int, int | None, bool, int], Context] = {}
-        self._is_plain_memory = self._hidden.is_cpu and self._hidden.dtype is torch.float32
-        """Native code reads and writes the state where it lies."""
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
         self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
         wholes = (torch.zeros_like(self._positions) for _ in range(3))
@@ -132,7 +164,8 @@ class DecodeStep:
 
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
-        """Prefill all of them together and draw each one's first token, int64 [B]: never EOS."""
+        """Prefill all of them together and draw each one's first token, int64 [B, C]: never EOS."""
+        self._disband()
         slots = [admission.slot for admission in admissions]
         lengths = [len(admission.prompt) for admission in admissions]
         prompts = torch.nn.utils.rnn.pad_sequence([one.prompt for one in admissions], batch_first=True)
@@ -146,7 +179,7 @@ class DecodeStep:
         for drafter in {id(one): one for one in map(self._drafter_of, slots)}.values():
             own = [line for line, slot in enumerate(slots) if self._drafter_of(slot) is drafter]
             drafter.admit([slots[line] for line in own], prompts[own], [lengths[line] for line in own])
-        return self._draw_first(where, scored)
+        return self._draw_first(slots, where, scored)
 
     def method_of(self, slot: int) -> Method:
         return self._methods[slot]
@@ -157,8 +190,8 @@ class DecodeStep:
     def assign(self, slot: int, method: Method) -> None:
         """The slot's segment goes on so; without a new prompt, only with the drafter of its admission."""
         if self._methods[slot] is not method:
+            self._disband()
             self._methods[slot] = method
-            self._parts.clear()
 
     def _write_settings(self, where: Tensor, admissions: list[Admission]) -> None:
         def column(values: list[int] | list[float], dtype: torch.dtype) -> Tensor:
@@ -181,60 +214,76 @@ class DecodeStep:
             column([one.segment for one in admissions], torch.int64),
         )
 
-    def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
+    def _draw_first(self, slots: Sequence[int], where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
         scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
-        scored, ruled = self._ruled_before_first(where, scored)
+        scored, ruled = self._ruled_first(slots, scored)
         first = draw(scored.logits, ruled.settings, ruled.keys, zeros[:, None])
         self._roots[where] = first
         self._positions[where] = zeros
         self._frames[where, 0] = first
         self._hidden[where] = scored.hidden[:, 0]
-        drawn: npt.NDArray[np.int64] = first[:, 0].cpu().numpy()
+        drawn: npt.NDArray[np.int64] = first.cpu().numpy()
         return drawn
 
-    def _ruled_before_first(self, where: Tensor, scored: Scored) -> tuple[Scored, Context]:
-        """Under the rules of slots whose latest token is the last one of their prompts."""
-        latest = self._frames[where, -1]
-        context = Context(
-            rows=slice(0, len(where)),
-            roots=latest,
-            positions=torch.full_like(where, -1),
-            hidden=scored.hidden[:, 0],
-            frames=self._frames[where],
-            keys=self._keys[where],
-            settings=self._settings[where],
-            repetition=self._repetition[where],
-        )
-        rules = HistoryRules.together(self._methods[slot].rules for slot in where.tolist())
-        return rules.apply(TokenTree(latest[:, None]), scored, context)
+    def _ruled_first(self, slots: Sequence[int], scored: Scored) -> tuple[Scored, Context]:
+        """Under the rules of slots whose latest token is the last one in their prompts."""
+        state = self._gathered(slots)
+        before = replace(state, roots=state.frames[:, -1], positions=torch.full_like(state.positions, -1))
+        rules = HistoryRules.together(self._methods[slot].rules for slot in slots)
+        return rules.apply(TokenTree(before.roots[:, None]), scored, before)
 
     @torch.inference_mode()
-    def run(self, rows: slice) -> Drawn:
-        """Decode the slots of `rows` once."""
-        began, count = self._clock(), rows.stop - rows.start
-        parts = self._parts_of(rows)
-        contexts = [self._context(part, count) for part in parts]
+    def run(self, slots: Sequence[int]) -> Drawn:
+        """Decode these slots once. Going on with the slots of the last step costs nothing more."""
+        began = self._clock()
+        lineup = self._line_up(tuple(slots))
+        parts = lineup.parts
+        contexts = [part.context(len(slots)) for part in parts]
         trees = [_draft(part.method.drafter, context) for part, context in zip(parts, contexts, strict=True)]
-        scored = self._score(trees, rows)
+        scored = self._score(trees, lineup.rows)
         outcomes = [self._settle(*entries) for entries in zip(parts, trees, scored, contexts, strict=True)]
-        drawn = _on_host(outcomes)
+        drawn = _on_host(lineup.slots, outcomes)
         self._learn(parts, outcomes, drawn, began)
         return drawn
 
-    def _parts_of(self, rows: slice) -> list[_Part]:
-        """Kept until a slot's method changes."""
-        parts = self._parts.get((rows.start, rows.stop))
-        if parts is None:
-            parts, first = [], rows.start
-            for slot in range(rows.start, rows.stop):
-                if slot + 1 == rows.stop or self._methods[slot + 1] is not self._methods[slot]:
-                    parts.append(_Part(slice(first, slot + 1), self._methods[slot]))
-                    first = slot + 1
-            self._parts[rows.start, rows.stop] = parts
-        return parts
+    def _line_up(self, chosen: tuple[int, ...]) -> _Lineup:
+        """Methods stand in the order in which they are met, and their slots as they were asked for."""
+        if self._lineup is None or self._lineup.chosen != chosen:
+            self._disband()
+            by_method: dict[Method, list[int]] = {}
+            for slot in chosen:
+                by_method.setdefault(self._methods[slot], []).append(slot)
+            slots = [slot for own in by_method.values() for slot in own]
+            parts = tuple(_Part(method, self._gathered(own)) for method, own in by_method.items())
+            rows = parts[0].state.rows if len(parts) == 1 else Rows.of(slots, self._keys.device)
+            self._lineup = _Lineup(chosen, parts, rows, np.array(slots))
+        return self._lineup
 
-    def _score(self, trees: Sequence[TokenTree], rows: slice) -> list[Scored]:
+    def _gathered(self, slots: Sequence[int]) -> Context:
+        rows = Rows.of(slots, self._keys.device)
+        return Context(
+            rows=rows,
+            roots=rows.take(self._roots),
+            positions=rows.take(self._positions),
+            hidden=rows.take(self._hidden),
+            frames=rows.take(self._frames),
+            keys=rows.take(self._keys),
+            settings=SamplingSettings(*map(rows.take, self._settings.columns)),
+            repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),
+        )
+
+    def _disband(self) -> None:
+        """Bring what steps have written back to the slots."""
+        for part in self._lineup.parts if self._lineup else ():
+            own = part.state
+            own.rows.put(self._roots, own.roots)
+            own.rows.put(self._positions, own.positions)
+            own.rows.put(self._hidden, own.hidden)
+            own.rows.put(self._frames, own.frames)
+        self._lineup = None
+
+    def _score(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
         if len(trees) == 1:
             return [self._backbone.score(trees[0], rows)]
         return self._backbone.score_mixed(trees, rows)
@@ -243,7 +292,7 @@ class DecodeStep:
         """Accept what is right of a part's trees, and bring its rows to their next roots."""
         method = part.method
         accepted = method.verifier.accept(tree, *method.rules.apply(tree, scored, context))
-        self._backbone.commit(accepted, tree.shape, part.rows)
+        self._backbone.commit(accepted, tree.shape, context.rows)
         method.drafter.observe(tree, scored, accepted, context)
         tokens = advance(tree, scored, accepted, context)
         if method.looks_back:
@@ -264,73 +313,16 @@ class DecodeStep:
                 budget.see(len(drawn.counts), outcome.nodes, seconds)
             first += rows
 
-    def _context(self, part: _Part, count: int) -> Context:
-        """Views of the state, which stay valid because the state is only ever written in place."""
-        rows, method = part.rows, part.method
-        nodes = method.nodes_among(count)
-        tells_probs, trials = method.tells_probs, method.verifier.trials
-        key = (rows.start, rows.stop, nodes, tells_probs, trials)
-        context = self._contexts.get(key)
-        if context is None:
-            if len(self._contexts) == _CONTEXTS:
-                self._contexts.clear()
-            context = Context(
-                rows=rows,
-                roots=self._roots[rows],
-                positions=self._positions[rows],
-                hidden=self._hidden[rows],
-                frames=self._frames[rows],
-                keys=self._keys[rows],
-                settings=self._settings[rows],
-                wish=Wish(nodes, tells_probs, trials),
-                kept={} if self._is_plain_memory else None,
-                repetition=self._repetition[rows],
-            )
-            self._contexts[key] = context
-        return context
-
     def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:
         """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
         first = context.positions - counts + 1
         behind = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
         behind = behind.clamp_max(self._frames.shape[1] - 1)
-        context.frames.scatter_(1, behind[:, :, None], tokens[:, :, None])
-
-    def move(self, source: int, target: int) -> None:
-        """Row `target` takes over what `source` holds."""
-        self._backbone.move(source, target)
-        self._drafter_of(source).move(source, target)
-        self.assign(target, self._methods[source])
-        for state in self._states():
-            state[target] = state[source]
-
-    def swap(self, first: int, second: int) -> None:
-        self._backbone.swap(first, second)
-        one, other = self._methods[first], self._methods[second]
-        if one.drafter is other.drafter:
-            one.drafter.swap(first, second)
-        else:  # what a drafter holds of a row that is not its own is of no use
-            one.drafter.move(first, second)
-            other.drafter.move(second, first)
-        self.assign(first, other)
-        self.assign(second, one)
-        for state in self._states():
-            state[[first, second]] = state[[second, first]]
+        context.frames.scatter_(1, behind[:, :, None].expand_as(tokens), tokens)
 
     def release(self, slot: int) -> None:
         self._backbone.release(slot)
         self._drafter_of(slot).release(slot)
-
-    def _states(self) -> tuple[Tensor, ...]:
-        return (
-            self._roots,
-            self._positions,
-            self._hidden,
-            self._frames,
-            self._keys,
-            *self._settings.columns,
-            *self._repetition.columns,
-        )
 
 
 def step_clock(device: torch.device) -> Callable[[], float]:
@@ -355,18 +347,18 @@ def _same(count: int, value: int) -> npt.NDArray[np.int64]:
     return same
 
 
-def _on_host(outcomes: Sequence[_Outcome]) -> Drawn:
+def _on_host(slots: npt.NDArray[np.int64], outcomes: Sequence[_Outcome]) -> Drawn:
     """All parts' rows in order, in one copy each of tokens and counts."""
     tokens, counts = outcomes[0].tokens, outcomes[0].counts
     drafted = _same(len(counts), outcomes[0].nodes - 1)
     if len(outcomes) > 1:
         longest = max(one.tokens.shape[1] for one in outcomes)
         tokens = torch.cat(
-            [functional.pad(one.tokens, (0, longest - one.tokens.shape[1])) for one in outcomes]
+            [functional.pad(one.tokens, (0, 0, 0, longest - one.tokens.shape[1])) for one in outcomes]
         )
         counts = torch.cat([one.counts for one in outcomes])
         drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
-    return Drawn(_copied(tokens), _copied(counts), drafted)
+    return Drawn(slots, _copied(tokens), _copied(counts), drafted)
 
 
 def _copied(drawn: Tensor) -> npt.NDArray[np.int64]:

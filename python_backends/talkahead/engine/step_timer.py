@@ -93,7 +93,7 @@ class StepTimer:
         samples = []
         for _ in range(_WARM_UP + steps):
             before = self._clock()
-            self._step.run(slice(0, rows))
+            self._step.run(range(rows))
             samples.append(self._clock() - before)
         return median(samples[_WARM_UP:])
 

@@ -85,7 +85,7 @@ class TalkerLoop:
         self._prefill_s = _Mean(0.01)
         self._slot_s = _Mean(2.0)
         self._has_changed = True
-        self._running: slice | None = None
+        self._running: list[int] = []
         self._review_at = math.inf
         self._load = self._measured_load()
 
@@ -155,17 +155,17 @@ class TalkerLoop:
             self._admit(now)
             self._schedule(now)
             self._report()
-        if self._running is not None:
+        if self._running:
             self._run_step(self._running)
         elif not self._has_changed:
             return max(self._review_at - self._clock(), 0.0)
         return 0.0
 
-    def _run_step(self, rows: slice) -> None:
+    def _run_step(self, slots: list[int]) -> None:
         before = self._clock()
-        drawn = self._step.run(rows)
-        self._table.charge(rows, self._clock() - before)
-        due = self._table.add(rows, drawn)
+        drawn = self._step.run(slots)
+        self._table.charge(drawn.slots, self._clock() - before)
+        due = self._table.add(drawn)
         now = self._clock()
         self._step_s.see(now - before)
         self._telemetry.stage("step", now - before)
@@ -186,7 +186,7 @@ class TalkerLoop:
             max_lead_s=self._config.max_lead_s,
         )
         self._review_at = min(self._review_at, choice.review_at)
-        self._running = self._table.arrange(choice.slots) if choice.slots else None
+        self._running = sorted(choice.slots)
 
     # Admission
 
@@ -276,7 +276,7 @@ class TalkerLoop:
         self._prefill_s.see(done - now)
         self._telemetry.stage("prefill", done - now)
         for slot, speech, token in zip(slots, speeches, tokens, strict=True):
-            self._table.start(slot, int(token))
+            self._table.start(slot, token)
             stream = speech.stream
             if stream.first_slot_at is None:
                 stream.first_slot_at = now

@@ -1,6 +1,6 @@
 """What an accepted path adds to each row.
 
-Shapes: B rows, N nodes, M nodes of a path at most, D hidden size.
+Shapes: B rows, N nodes, M nodes of a path at most, C codebooks, D hidden size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from talkahead.speculation.token_tree import TokenTree
 def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor:
     """Bring the context's rows to the end of their paths: next roots, positions, hidden states.
 
-    Returns the tokens [B, M] behind the former roots, the next root last; beyond a row's count anything.
+    Returns the tokens [B, M, C] behind the former roots, the next root last; beyond a row's count anything.
     """
     tokens = native_walk.advance(tree, scored, accepted, context)
     return advance_in_torch(tree, scored, accepted, context) if tokens is None else tokens
@@ -26,8 +26,8 @@ def advance_in_torch(tree: TokenTree, scored: Scored, accepted: Accepted, contex
     """What `advance` does, on any device and in any precision."""
     lines = torch.arange(tree.num_rows, device=accepted.path.device)
     last = accepted.counts - 1
-    tokens = tree.tokens[lines[:, None], accepted.path, 0].roll(-1, dims=1)
-    tokens[lines, last] = accepted.next_roots[:, 0]
+    tokens = tree.tokens[lines[:, None], accepted.path].roll(-1, dims=1)
+    tokens[lines, last] = accepted.next_roots
     context.hidden.copy_(scored.hidden[lines, accepted.path[lines, last]])
     context.roots.copy_(accepted.next_roots)
     context.positions.add_(accepted.counts)

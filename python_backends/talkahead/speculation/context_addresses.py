@@ -1,4 +1,4 @@
-"""Where a context's columns lie, for native code. Found once: contexts are views of state that stays.
+"""Where a context's columns lie, for native code. Found once: a context's columns stay where they are.
 
 Shapes: B rows, D hidden size.
 """
@@ -39,7 +39,13 @@ class ContextAddresses:
 
     @classmethod
     def _find(cls, context: Context) -> Self:
-        own = (context.roots, context.positions, context.keys, context.hidden, *context.settings.columns)
+        own = (
+            context.roots_alone.ids,
+            context.positions,
+            context.keys,
+            context.hidden,
+            *context.settings.columns,
+        )
         held = tuple(one.contiguous() for one in (*own[:3], own[3].to(torch.float32), *own[4:]))
         roots, positions, keys, hidden, *columns = (one.data_ptr() for one in held)
         is_state = all(one is other for one, other in zip(held, own, strict=True))

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from torch import Tensor
 
 from talkahead.speculation.repetition_settings import RepetitionSettings
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from talkahead.speculation.token_tree import TokenTree
 
@@ -50,11 +51,11 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What is known of each running row when a step starts. Views of slot-indexed state, which only the step
-    itself writes.
+    """What is known of each running row when a step starts. Its columns are state, which only the step itself
+    writes, and in place.
 
     Args:
-        rows: the running rows, a range of slots (drafters keep their own state by slot).
+        rows: the slots of the running rows (drafters keep their own state by slot).
         roots: int64 [B, C], drawn and not yet scored.
         positions: int64 [B], the frame index of the root in its segment.
         hidden: [B, D], the target's last hidden state, from which the root was drawn.
@@ -70,7 +71,7 @@ class Context:
         repetition: what rules on history go by, where there are any.
     """
 
-    rows: slice
+    rows: Rows
     roots: Tensor
     positions: Tensor
     hidden: Tensor
@@ -134,23 +135,18 @@ class Accepted:
 
 
 class Drafter(Protocol):
-    """Guesses what follows the root. One with a KV of its own follows admissions and moves of rows."""
+    """Guesses what follows the root. One with a KV of its own follows admissions."""
 
     def propose(self, context: Context) -> TokenTree: ...
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """What a step made of a tree, whoever proposed it; `context` is the one that the step began with."""
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
-        """New segments: `prompts` [len(rows), P, D], each valid up to its length."""
+    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
+        """New segments: `prompts` [len(slots), P, D], each valid up to its length."""
 
-    def move(self, source: int, target: int) -> None:
-        """What row `source` holds now lies in row `target`; what `target` held is gone."""
-
-    def swap(self, first: int, second: int) -> None: ...
-
-    def release(self, row: int) -> None:
-        """The row's segment has ended."""
+    def release(self, slot: int) -> None:
+        """The slot's segment has ended."""
 
 
 class Verifier(Protocol):

@@ -42,7 +42,7 @@ def accept_longest(
 def reached(tree: TokenTree, has_passed: Tensor, eos: int) -> Tensor:
     """Which nodes have passed with all above them, bool [B, N]; nothing behind the end of speech."""
     paths = tree.shape.paths.to(has_passed.device)
-    ends = tree.tokens[..., 0] == eos
+    ends = tree.ids == eos
     is_open = has_passed & ~_of_parents(tree, ends)
     is_open[:, 0] = True
     return (is_open[:, paths.clamp_min(0)] | (paths < 0)).all(dim=2)
@@ -60,5 +60,5 @@ def _log_likelihoods(tree: TokenTree, scored: Scored, context: Context, draws: D
     """
     parents = tree.shape.parent_row.to(scored.logits.device)
     rows = torch.arange(tree.num_rows, device=parents.device)[:, None]
-    logits = scored.logits[rows, parents, tree.tokens[..., 0]].to(torch.float64)
+    logits = scored.logits[rows, parents, tree.ids].to(torch.float64)
     return logits * context.settings.sharpness[:, None] - draws.log_norms[:, parents]

@@ -49,7 +49,7 @@ def follow(tree: TokenTree, drawn: Tensor) -> Accepted:
         # Backwards, so that of two equal siblings the first one wins.
         for node in reversed(level):
             parent = tree.shape.parents[node]
-            wanted = (here == parent) & (tree.tokens[:, node, 0] == drawn[:, parent])
+            wanted = (here == parent) & (tree.ids[:, node] == drawn[:, parent])
             last = torch.where(wanted, node, last)
     paths = tree.shape.paths.to(drawn.device)
     depths = tree.shape.depth_row.to(drawn.device)

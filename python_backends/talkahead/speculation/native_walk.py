@@ -123,14 +123,14 @@ def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Contex
     if library is None or not NativeSampler.fits(scored.hidden) or not state.is_state:
         return None
     count, nodes, width = scored.hidden.shape
-    tokens, hidden = tree.tokens.contiguous(), scored.hidden.contiguous()
+    tokens, hidden = tree.ids.contiguous(), scored.hidden.contiguous()
     path, counts, roots = (
         accepted.path.contiguous(),
         accepted.counts.contiguous(),
         accepted.next_roots.contiguous(),
     )
     most = path.shape[1]
-    added = context.keep(("added", most), lambda: torch.empty(count, most, dtype=torch.int64))
+    added = context.keep(("added", most), lambda: torch.empty(count, most, 1, dtype=torch.int64))
     outcome = _Outcome(most, counts.data_ptr(), path.data_ptr(), roots.data_ptr())
     library.talkahead_advance(
         *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(outcome)),
@@ -169,7 +169,7 @@ class _Call:
     def of(cls, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> Self:
         vocabulary = scored.logits.shape[2]
         call = context.keep((cls, tree.shape, trials), lambda: cls(tree.shape, vocabulary, context, trials))
-        call._read = logits, tokens = scored.logits.contiguous(), tree.tokens.contiguous()
+        call._read = logits, tokens = scored.logits.contiguous(), tree.ids.contiguous()
         call._step.logits, call._step.tokens = logits.data_ptr(), tokens.data_ptr()
         return call
 

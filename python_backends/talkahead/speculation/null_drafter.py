@@ -17,14 +17,8 @@ class NullDrafter:
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         return None
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
         return None
 
-    def move(self, source: int, target: int) -> None:
-        return None
-
-    def swap(self, first: int, second: int) -> None:
-        return None
-
-    def release(self, row: int) -> None:
+    def release(self, slot: int) -> None:
         return None

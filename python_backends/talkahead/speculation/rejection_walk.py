@@ -133,7 +133,7 @@ class _Walk:
 
     def _draft(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """A node of each row: its token [B], and the distribution that it was drawn from [B, V]."""
-        tokens = self._tree.tokens[self._lines, nodes, 0]
+        tokens = self._tree.ids[self._lines, nodes]
         if self._tree.draft_probs is not None:
             return tokens, self._tree.draft_probs[self._lines, nodes].to(self._target.dtype)
         return tokens, functional.one_hot(tokens, self._target.shape[2]).to(self._target.dtype)

@@ -169,6 +169,17 @@ class TokenTree:
     shape: TreeShape = ROOT_ALONE
     draft_probs: Tensor | None = None
 
+    @cached_property
+    def ids(self) -> Tensor:
+        """int64 [B, N], a view of `tokens`: what decodes one code a node reads them here, and nowhere else.
+
+        Raises ValueError where a node holds several.
+        """
+        codes = int(self.tokens.shape[2])
+        if codes != 1:
+            raise ValueError(f"a node of {codes} codes has no single id: this decodes one codebook")
+        return self.tokens.squeeze(2)
+
     @property
     def num_rows(self) -> int:
         return int(self.tokens.shape[0])

@@ -45,4 +45,4 @@ class ToleranceVerifier:
         streams = trial_streams(context.keys, self.trials)
         draws = draw_several(scored.logits, context.settings, streams, positions)
         behind_parents = draws.tokens[:, tree.shape.parent_row.to(positions.device)]
-        return draws, (behind_parents == tree.tokens).any(dim=2)
+        return draws, (behind_parents == tree.ids[..., None]).any(dim=2)

@@ -37,7 +37,7 @@ class TopkVerifier:
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""
-        shape, tokens = tree.shape, tree.tokens[..., 0]
+        shape, tokens = tree.shape, tree.ids
         positions = context.positions[:, None] + shape.depth_row.to(tokens.device) + 1
         draws = draw_several(scored.logits, context.settings, context.keys[:, None], positions)
         behind_parents = scored.logits[:, shape.parent_row.to(tokens.device)]

@@ -35,15 +35,15 @@ KINDS = {
 
 def saved(kind: str, folder: Path, dtype: torch.dtype = torch.float64, shard: str = "50GB") -> Path:
     """Writes a decoder whose probabilities differ, and whose biases and norms matter."""
-    torch.manual_seed(1)
-    model = transformers.AutoModelForCausalLM.from_config(KINDS[kind])
+    model = transformers.AutoModelForCausalLM.from_config(KINDS[kind], dtype=torch.float32)
+    torch.manual_seed(2)
     with torch.no_grad():
         for name, value in model.named_parameters():
             if "norm" in name:
                 value.uniform_(0.5, 1.5)
-            elif name.endswith("bias"):
-                value.normal_(std=0.5)
+            elif "embed" in name:
+                value.normal_()
             else:
-                value.normal_(std=0.1)
+                value.normal_(std=0.5 if name.endswith("bias") else 0.2)
     model.to(dtype).save_pretrained(folder, max_shard_size=shard)
     return folder

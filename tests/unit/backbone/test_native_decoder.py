@@ -17,7 +17,7 @@ import torch
 from talkahead import native_library
 from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
-from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
 from talkahead.backbone.slot_decoder import SlotDecoder
@@ -27,6 +27,7 @@ from talkahead.errors import TalkaheadError
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
 
@@ -51,6 +52,13 @@ CONFIGS = {
     "one head": DecoderConfig(50, 49, 64, 96, 3, 4, 1, 16),
     "wide heads": DecoderConfig(70, 69, 112, 48, 2, 2, 2, 112),
     "grouped heads of whole tiles": DecoderConfig(50, 49, 64, 96, 3, 6, 2, 96),
+    "biases and head norms": DecoderConfig(
+        *(50, 49, 64, 96, 3, 4, 2, 32),
+        rope_scaling=Llama3Scaling(4.0, 1.0, 4.0, 64),
+        attention_bias=True,
+        mlp_bias=True,
+        model_type="qwen3",
+    ),
 }
 Decoder = SlotDecoder | NativeDecoder
 
@@ -108,13 +116,13 @@ def prefill(decoder: Decoder, slots: list[int], prompts: list[Tensor], padding: 
     return decoder.prefill(slots, padded, [len(prompt) for prompt in prompts]).logits[:, 0]
 
 
-def keep(decoder: Decoder, shape: TreeShape, last: list[int], rows: slice) -> None:
+def keep(decoder: Decoder, shape: TreeShape, last: list[int], rows: Rows) -> None:
     path = shape.paths[torch.tensor(last)].clamp_min(0)
     counts = torch.tensor([shape.depths[node] + 1 for node in last])
     decoder.commit(Accepted(path, counts, counts[:, None]), shape, rows)
 
 
-def step(decoder: Decoder, roots: Tensor, rows: slice) -> Tensor:
+def step(decoder: Decoder, roots: Tensor, rows: Rows) -> Tensor:
     logits = decoder.score(TokenTree(roots[:, None, None]), rows).logits[:, 0]
     keep(decoder, ROOT_ALONE, [0] * len(roots), rows)
     return logits
@@ -138,7 +146,7 @@ def test_logits_are_near_those_of_double_precision(
     near = NEAR[precision]
     state = make_state(config, is_narrow)
     native, exact = make_native(config, state, precision), make_torch(config, state, torch.float64)
-    slots, rows = [3, 4, 5], slice(3, 6)
+    slots, rows = [3, 4, 5], Rows.of(range(3, 6))
     prompts = make_prompts(native, 61, 1, 30)
     assert error(prefill(native, slots, prompts), prefill(exact, slots, prompts)) < near
     for nodes in (1, 7, 1, 9, 4, 1, 8):
@@ -159,12 +167,12 @@ def test_a_row_is_bitwise_the_same_in_any_company_slot_and_padding(served: Nativ
         logits, told = prefill(served, [5], [prompt]), []
         for token in range(6):
             told.append(logits)
-            logits = step(served, torch.tensor([token + slot]), slice(5, 6))
+            logits = step(served, torch.tensor([token + slot]), Rows.of([5]))
         alone.append(torch.cat(told))
     logits = prefill(served, list(range(SLOTS)), prompts, padding=13)
     for token in range(6):
         assert torch.equal(logits, torch.stack([told[token] for told in alone]))
-        logits = step(served, token + torch.arange(SLOTS), slice(0, SLOTS))
+        logits = step(served, token + torch.arange(SLOTS), Rows.of(range(SLOTS)))
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
@@ -179,7 +187,7 @@ def test_a_node_is_bitwise_the_step_it_stands_for(
     random.seed(nodes)
     decoder = make_native(config, make_state(config), precision)
     pasts = [1, 2, 37, 63, 64, 65]
-    prompts, rows = make_prompts(decoder, *pasts), slice(1, 1 + len(pasts))
+    prompts, rows = make_prompts(decoder, *pasts), Rows.of(range(1, 1 + len(pasts)))
     shape = random_shape(nodes)
     tokens = torch.randint(config.vocab_size, (len(pasts), nodes, 1))
     last = [random.randrange(nodes) for _ in pasts]
@@ -191,15 +199,15 @@ def test_a_node_is_bitwise_the_step_it_stands_for(
         for node in {0, nodes - 1, random.randrange(nodes), last[row]}:
             prefill(decoder, [9], [prompt])
             for above in shape.paths[node][: shape.depths[node] + 1]:
-                alone = step(decoder, tokens[row, above], slice(9, 10))
+                alone = step(decoder, tokens[row, above], Rows.of([9]))
             assert torch.equal(logits[row, node], alone[0])
             if node == last[row]:
-                assert torch.equal(after[row], step(decoder, torch.tensor([row]), slice(9, 10))[0])
+                assert torch.equal(after[row], step(decoder, torch.tensor([row]), Rows.of([9]))[0])
 
 
 def test_a_chain_is_bitwise_the_tree_that_it_is(served: NativeDecoder) -> None:
     """A chain's rows are answered together, a tree's one by one behind their past."""
-    prompts, rows, chain = make_prompts(served, 36, 37), slice(0, 2), tuple(range(-1, 10))
+    prompts, rows, chain = make_prompts(served, 36, 37), Rows.of(range(2)), tuple(range(-1, 10))
     tokens = torch.randint(1600, (2, 12, 1))
     prefill(served, [0, 1], prompts)
     logits = served.score(TokenTree(tokens[:, :11], TreeShape(chain)), rows).logits
@@ -218,10 +226,10 @@ def test_trees_of_several_shapes_are_bitwise_what_they_are_alone(served: NativeD
         TokenTree(torch.randint(1600, (count, len(shape), 1)), shape)
         for count, shape in zip(counts, shapes, strict=True)
     ]
-    together = served.score_mixed(trees, slice(1, 1 + total))
+    together = served.score_mixed(trees, Rows.of(range(1, 1 + total)))
     first = 1
     for tree, scored in zip(trees, together, strict=True):
-        alone = served.score(tree, slice(first, first + tree.num_rows))
+        alone = served.score(tree, Rows.of(range(first, first + tree.num_rows)))
         assert torch.equal(scored.logits, alone.logits) and torch.equal(scored.hidden, alone.hidden)
         first += tree.num_rows
 
@@ -232,20 +240,23 @@ def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecod
     embedded = make_state(CONFIGS["as served"])["model.embed_tokens.weight"][tokens]
     prefill(served, [0], [prompt])
     for token in tokens:
-        logits = step(served, token[None], slice(0, 1))
+        logits = step(served, token[None], Rows.of([0]))
     assert torch.equal(logits, prefill(served, [1], [torch.cat([prompt, embedded])]))
 
 
-def test_streams_survive_moves_and_swaps(served: NativeDecoder) -> None:
-    prompts = make_prompts(served, 70, 9)
-    roots = torch.tensor([4, 2])
-    prefill(served, [0, 1], prompts)
-    before = served.score(TokenTree(roots[:, None, None]), slice(0, 2)).logits
-    served.swap(0, 1)
-    served.move(1, 7)
-    served.move(0, 8)
-    after = served.score(TokenTree(roots[:, None, None]), slice(7, 9)).logits
-    assert torch.equal(before, after)
+def test_rows_are_any_slots_in_any_order(served: NativeDecoder) -> None:
+    """Bitwise what they are as neighbours, trees and what is kept of them too."""
+    random.seed(3)
+    lengths, shape = (70, 9, 33), random_shape(9)
+    tokens = torch.randint(1600, (3, 9, 1))
+    told = []
+    for slots in ([0, 1, 2], [14, 3, 8]):
+        rows = Rows.of(slots)
+        prefill(served, slots, make_prompts(served, *lengths))
+        logits = served.score(TokenTree(tokens, shape), rows).logits
+        keep(served, shape, [8, 3, 5], rows)
+        told.append((logits, step(served, torch.tensor([4, 2, 7]), rows), served.lengths(rows)))
+    assert all(torch.equal(one, other) for one, other in zip(*told, strict=True))
 
 
 def test_sampled_tokens_do_not_depend_on_the_company(served: NativeDecoder) -> None:
@@ -255,10 +266,10 @@ def test_sampled_tokens_do_not_depend_on_the_company(served: NativeDecoder) -> N
     def speak(slots: list[int]) -> list[list[int]]:
         loop = DecodeStep(served, NullDrafter(), MatchVerifier())
         entries = [Admission(row, prompts[slot], options, slot, 0) for row, slot in enumerate(slots)]
-        spoken = [[int(token)] for token in loop.admit(entries)]
+        spoken: list[list[int]] = loop.admit(entries).tolist()
         for _ in range(25):
-            for row, drawn in enumerate(loop.run(slice(0, len(slots))).tokens):
-                spoken[row].append(int(drawn[0]))
+            for row, drawn in enumerate(loop.run(range(len(slots))).tokens):
+                spoken[row] += drawn[0].tolist()
         return spoken
 
     together = speak(list(range(SLOTS)))
@@ -276,7 +287,7 @@ class Greedy:
         config, generator = CONFIGS["as served"], torch.Generator().manual_seed(seed)
         exact = make_torch(config, make_state(config), torch.float64)
         prompts = [torch.randn((20 + row, served.hidden_size), generator=generator) for row in range(8)]
-        slots, rows = list(range(8)), slice(0, 8)
+        slots, rows = list(range(8)), Rows.of(range(8))
         ours, theirs = prefill(served, slots, prompts), prefill(exact, slots, prompts)
         self.error = 0.0
         """The largest of a logit."""
@@ -333,7 +344,7 @@ def test_a_token_that_is_none_is_refused(served: NativeDecoder) -> None:
     prefill(served, [0], make_prompts(served, 3))
     for token in (-1, served.vocab_size):
         with pytest.raises(IndexError, match="not of the vocabulary"):
-            served.score(TokenTree(torch.tensor([[[token]]])), slice(0, 1))
+            served.score(TokenTree(torch.tensor([[[token]]])), Rows.of([0]))
 
 
 def test_the_exponential_keeps_its_bound() -> None:

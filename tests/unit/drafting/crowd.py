@@ -113,14 +113,13 @@ class Crowd:
                 for slot, one in zip(slots, speakers, strict=True)
             ]
         )
-        for slot, token in zip(slots, firsts.tolist(), strict=True):
+        for slot, token in zip(slots, firsts, strict=True):
             self.table.start(slot, token)
             self.table.wake_at[slot] = POSITIONS
         self.speaking += speakers
 
     def run(self, speakers: Sequence[Speaker]) -> None:
-        rows = self.table.arrange([one.slot for one in speakers])
-        self.table.add(rows, self.step.run(rows))
+        self.table.add(self.step.run([one.slot for one in speakers]))
 
     def leave_ended(self) -> None:
         for one in list(self.speaking):

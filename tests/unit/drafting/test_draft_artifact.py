@@ -136,11 +136,11 @@ def decode(talker: Path, drafter: Drafter, temperature: float, steps: int) -> li
     firsts = step.admit(
         [Admission(row, prompt[: 2 + row], options, row, segment=0) for row, prompt in enumerate(prompts)]
     )
-    tokens = [[int(first)] for first in firsts]
+    tokens = firsts.tolist()
     for _ in range(steps):
-        drawn = step.run(slice(0, ROWS))
+        drawn = step.run(range(ROWS))
         for row, own in enumerate(tokens):
-            own += drawn.tokens[row, : drawn.counts[row]].tolist()
+            own += drawn.tokens[row, : drawn.counts[row], 0].tolist()
     return tokens
 
 

@@ -44,13 +44,13 @@ def first_drafts(llama: Llama, kind: str, prompt: Tensor) -> WatchedDrafter:
     step = DecodeStep(make_decoder(llama, nodes=4, slots=ROWS), drafter, MatchVerifier())
     options = RequestOptions(temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0)
     step.admit([Admission(row, prompt, options, seed=row, segment=0) for row in range(ROWS)])
-    step.run(slice(0, ROWS))
+    step.run(range(ROWS))
     return drafter
 
 
 def expected(llama: Llama, kind: str, prompt: Tensor, drafter: WatchedDrafter) -> Tensor:
     """The drafts' distributions [R, N - 1, V], by the networks' plain forwards over the drafted tokens."""
-    tokens = drafter.tree.tokens[..., 0]
+    tokens = drafter.tree.ids
     if kind == "draft_lm":
         cut = make_cut(llama)
         rows = torch.cat([prompt.expand(ROWS, -1, -1), cut.model.embed_tokens(tokens[:, :-1])], dim=1)

@@ -9,6 +9,7 @@ from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rows import Rows
 from tiny_talker import (
     KINDS,
     LENGTH,
@@ -70,8 +71,6 @@ class _Stirred:
         # Only a step with the drafter feeds what is known.
         sometimes.propose = self.drafter.propose  # type: ignore[method-assign]
         self.pool.run()
-        self.pool.step.swap(0, 3)
-        self.pool.running[0], self.pool.running[3] = self.pool.running[3], self.pool.running[0]
 
     @staticmethod
     def _fresh(count: int) -> list[Utterance]:
@@ -82,8 +81,8 @@ def same_kv(one: SlotDecoder, slot: int, other: SlotDecoder, length: int) -> Non
     """The first `length` positions of a slot, against slot 0 of the other."""
     for layer in range(one.config.num_hidden_layers):
         for mine, theirs in zip(
-            one.cache.read(layer, slice(slot, slot + 1), length),
-            other.cache.read(layer, slice(0, 1), length),
+            one.cache.read(layer, Rows.of([slot]), length),
+            other.cache.read(layer, Rows.of([0]), length),
             strict=True,
         ):
             torch.testing.assert_close(mine, theirs, atol=EXACT, rtol=EXACT)
@@ -94,7 +93,8 @@ def test_kv_of_a_draft_model_is_that_of_what_was_said(llama: Llama) -> None:
     assert isinstance(stirred.drafter, DraftLmDrafter)
     decoder, cut = stirred.drafter._decoder, make_cut(llama)
     assert isinstance(decoder, SlotDecoder)
-    for slot, utterance in enumerate(stirred.pool.running):
+    for utterance in stirred.pool.running:
+        slot = utterance.slot
         length = int(decoder.cache.lengths[slot])
         # The root is not fed before the next step, and of a draft that was right, nor is its last token.
         behind = len(utterance.prompt) + len(utterance.tokens) - length
@@ -102,7 +102,7 @@ def test_kv_of_a_draft_model_is_that_of_what_was_said(llama: Llama) -> None:
         scratch = make_decoder(cut, nodes=POSITIONS)
         scratch.prefill([0], utterance.prompt[None], [len(utterance.prompt)])
         tokens = torch.tensor(utterance.tokens)[None, :-behind]
-        scratch.extend(cut.model.embed_tokens(tokens), torch.tensor([tokens.shape[1]]), slice(0, 1))
+        scratch.extend(cut.model.embed_tokens(tokens), torch.tensor([tokens.shape[1]]), Rows.of([0]))
         same_kv(decoder, slot, scratch, length)
 
 
@@ -111,7 +111,8 @@ def test_kv_of_modules_is_that_of_what_was_said(llama: Llama, kind: str) -> None
     stirred = _Stirred(llama, kind)
     assert isinstance(stirred.drafter, MtpDrafter)
     modules = make_modules(llama, sees_tokens=kind == "mtp")
-    for slot, utterance in enumerate(stirred.pool.running):
+    for utterance in stirred.pool.running:
+        slot = utterance.slot
         hidden, embedded = _states(llama, utterance)
         truth = [hidden, *modules(hidden, embedded)]
         for behind, (module, decoder) in enumerate(zip(modules, stirred.drafter._decoders, strict=True)):
@@ -124,7 +125,7 @@ def test_kv_of_modules_is_that_of_what_was_said(llama: Llama, kind: str) -> None
                 last = min(first + 4, length)
                 told = embedded[:, first + behind : last + behind]
                 rows = module.inputs(truth[behind][:, first:last], told)
-                scratch.extend(rows, torch.tensor([last - first]), slice(0, 1))
+                scratch.extend(rows, torch.tensor([last - first]), Rows.of([0]))
             same_kv(decoder, slot, scratch, length)
 
 

@@ -10,6 +10,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.draft_decoder import feed
+from talkahead.speculation.rows import Rows
 from tiny_talker import CONFIG, MAX_NODES, WIDTH, make_decoder, make_llama
 
 SLOTS, LENGTH = 5, 24
@@ -27,7 +28,7 @@ def make_native(llama: Llama) -> NativeDecoder:
 @pytest.mark.parametrize("is_ragged", [True, False], ids=["ragged", "even"])
 def test_extending_bit_by_bit(make: MakeDecoder, tolerance: float, is_ragged: bool) -> None:
     llama = make_llama()
-    decoder, rows = make(llama), slice(1, 1 + SLOTS)
+    decoder, rows = make(llama), Rows.of(range(1, 1 + SLOTS))
     generator = torch.Generator().manual_seed(0)
     embedded = torch.randn(SLOTS, LENGTH, WIDTH, generator=generator, dtype=torch.float64)
     hidden = llama(embedded).hidden
@@ -57,7 +58,7 @@ def test_extending_bit_by_bit(make: MakeDecoder, tolerance: float, is_ragged: bo
 def test_feeding_in_rounds(make: MakeDecoder, tolerance: float) -> None:
     """More than fits at once, and logits of rows that are ready before others."""
     llama = make_llama()
-    decoder, rows = make(llama), slice(0, SLOTS)
+    decoder, rows = make(llama), Rows.of(range(SLOTS))
     generator = torch.Generator().manual_seed(1)
     embedded = torch.randn(SLOTS, LENGTH, WIDTH, generator=generator, dtype=torch.float64)
     truth = llama(embedded).hidden

@@ -16,6 +16,7 @@ from talkahead.config import RequestOptions
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.engine.draft_budget import DraftBudget
 from talkahead.engine.method import Method
+from talkahead.speculation.rows import Rows
 from tiny_talker import POSITIONS, WIDTH, make_cut, make_decoder, make_llama
 
 STREAMS, SLOTS = 16, 16
@@ -209,7 +210,7 @@ def _feed(decoder: SlotDecoder, llama: Llama, speaker: Speaker, frames: list[int
     decoder.prefill([0], speaker.prompt[None], [len(speaker.prompt)])
     if frames:
         tokens = llama.model.embed_tokens(torch.tensor([frames]))
-        decoder.extend(tokens, torch.tensor([len(frames)]), slice(0, 1))
+        decoder.extend(tokens, torch.tensor([len(frames)]), Rows.of([0]))
 
 
 def test_what_segments_tell_is_what_they_said(llama: Llama) -> None:

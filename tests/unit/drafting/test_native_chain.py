@@ -84,21 +84,13 @@ class BothDrafter(NullDrafter):
         self._native.observe(tree, scored, accepted, context)
         self._twin.observe_in_torch(tree, scored, accepted, context)
 
-    def admit(self, rows: list[int], prompts: Tensor, lengths: list[int]) -> None:
+    def admit(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> None:
         for one in (self._native, self._twin):
-            one.admit(rows, prompts, lengths)
+            one.admit(slots, prompts, lengths)
 
-    def move(self, source: int, target: int) -> None:
+    def release(self, slot: int) -> None:
         for one in (self._native, self._twin):
-            one.move(source, target)
-
-    def swap(self, first: int, second: int) -> None:
-        for one in (self._native, self._twin):
-            one.swap(first, second)
-
-    def release(self, row: int) -> None:
-        for one in (self._native, self._twin):
-            one.release(row)
+            one.release(slot)
 
 
 @dataclass
@@ -128,7 +120,7 @@ def test_a_draft_beyond_its_slot_is_refused() -> None:
     step = DecodeStep(make_decoder(narrow(llama), 4), drafter, MatchVerifier())
     utterance = utterances_of(0.9)[0]
     step.admit([Admission(0, utterance.prompt, utterance.options, 0, segment=0)])
-    context = step._context(step._parts_of(slice(0, 1))[0], 1)
+    context = step._line_up((0,)).parts[0].context(1)
     context.positions.fill_(POSITIONS + LENGTH + MAX_NODES)
     with pytest.raises(IndexError, match="does not fit its slot"):
         drafter.propose(context)

@@ -14,6 +14,7 @@ from talkahead.drafting.native_heads import NativeHeads
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.rank_paths import RankTree
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from torch import Tensor
 
@@ -44,7 +45,7 @@ def context_of(rows: int, *, trials: int = 0, temperature: float = 1.0) -> Conte
     places, none = torch.arange(rows), torch.zeros(rows, dtype=torch.int64)
     heat = torch.full((rows,), temperature, dtype=torch.float64)
     return Context(
-        rows=slice(0, rows),
+        rows=Rows.of(range(rows)),
         roots=torch.randint(VOCABULARY, (rows, 1)),
         positions=3 * places,
         hidden=torch.randn(rows, WIDTH),

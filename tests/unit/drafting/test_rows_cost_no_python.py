@@ -75,8 +75,8 @@ def counted(
     each = rows // len(pairs)
     methods = [method_of(crowd, pair) for pair in pairs]
     crowd.step.admit([Admission(slot, prompt, options, 5, 0, methods[slot // each]) for slot in range(rows)])
-    crowd.step.run(slice(0, rows))
-    return [bytecodes_of(lambda: crowd.step.run(slice(0, rows))) for _ in range(STEPS)]
+    crowd.step.run(range(rows))
+    return [bytecodes_of(lambda: crowd.step.run(range(rows))) for _ in range(STEPS)]
 
 
 def growth(

@@ -7,6 +7,7 @@ import torch
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.speculation.contracts import Context, Wish
 from talkahead.speculation.rank_paths import RankTree
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from tiny_talker import WIDTH, make_heads, make_llama
 
@@ -42,5 +43,5 @@ def test_trees_are_chosen_by_draws_and_room(
     settings = SamplingSettings.of(ones, whole, ones)
     hidden = torch.zeros((2, WIDTH), dtype=torch.float64)
     wish = Wish(nodes, trials=trials)
-    context = Context(slice(0, 2), whole[:, None], whole, hidden, whole[:, None], whole, settings, wish)
+    context = Context(Rows.of(range(2)), whole[:, None], whole, hidden, whole[:, None], whole, settings, wish)
     assert drafter.propose(context).shape.parents == tree.by_depth.shape.parents

@@ -110,7 +110,7 @@ class SometimesDrafter(NullDrafter):
         self.drafter = drafter
         self._chance = random.Random(2)
         self.observe, self.admit = drafter.observe, drafter.admit
-        self.move, self.swap, self.release = drafter.move, drafter.swap, drafter.release
+        self.release = drafter.release
 
     def propose(self, context: Context) -> TokenTree:
         # Now and then for so long that what was missed is more than is fed at once.
@@ -121,13 +121,14 @@ class SometimesDrafter(NullDrafter):
 
 @dataclass(eq=False)
 class Utterance:
-    """One segment: its prompt [P, D], options and seed, and what was said of it, with its number of steps."""
+    """One segment: its prompt [P, D], options and seed, what was said of it in how many steps, its slot."""
 
     prompt: Tensor
     options: RequestOptions
     seed: int
     tokens: list[int] = field(default_factory=list)
     steps: int = 0
+    slot: int = -1
     history: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
 
@@ -145,7 +146,7 @@ def utterances_of(temperature: float, count: int = 14) -> list[Utterance]:
 
 @dataclass
 class Pool:
-    """Rows 0..n-1 run. In disorder, rows join late, change places and leave early at random."""
+    """All who are here run. In disorder, they join late in any free slot, and are rows in any order."""
 
     llama: Llama
     drafter: Drafter
@@ -170,32 +171,36 @@ class Pool:
             self._leave([one for one in self.running if self._has_ended(one)])
 
     def run(self) -> None:
-        drawn = self.step.run(slice(0, len(self.running)))
-        for row, utterance in enumerate(self.running):
-            utterance.tokens += drawn.tokens[row, : drawn.counts[row]].tolist()
+        by_slot = {one.slot: one for one in self.running}
+        drawn = self.step.run(list(by_slot))
+        for row, slot in enumerate(drawn.slots.tolist()):
+            utterance = by_slot[slot]
+            utterance.tokens += drawn.tokens[row, : drawn.counts[row], 0].tolist()
             utterance.steps += 1
 
     def join(self, utterances: list[Utterance]) -> None:
         if not utterances:
             return
-        first = len(self.running)
+        free = sorted(set(range(SLOTS)) - {one.slot for one in self.running})
+        if self.in_disorder:
+            self.chance.shuffle(free)
+        for utterance, slot in zip(utterances, free, strict=False):
+            utterance.slot = slot
         firsts = self.step.admit(
             [
-                Admission(first + place, one.prompt, one.options, one.seed, 0, history=one.history)
-                for place, one in enumerate(utterances)
+                Admission(one.slot, one.prompt, one.options, one.seed, 0, history=one.history)
+                for one in utterances
             ]
         )
-        for utterance, token in zip(utterances, firsts, strict=True):
-            utterance.tokens.append(int(token))
+        for utterance, first in zip(utterances, firsts, strict=True):
+            utterance.tokens += first.tolist()
             self.running.append(utterance)
 
     def _stir(self, guests: list[Utterance]) -> None:
         if guests and len(self.running) < SLOTS and self.chance.random() < 0.4:
             self.join([guests.pop()])
-        if len(self.running) > 1 and self.chance.random() < 0.4:
-            one, other = self.chance.sample(range(len(self.running)), 2)
-            self.step.swap(one, other)
-            self.running[one], self.running[other] = self.running[other], self.running[one]
+        if self.chance.random() < 0.4:
+            self.chance.shuffle(self.running)
 
     def _has_ended(self, utterance: Utterance) -> bool:
         room = POSITIONS - len(utterance.prompt)
@@ -207,10 +212,5 @@ class Pool:
 
     def _leave(self, ended: list[Utterance]) -> None:
         for utterance in ended:
-            row = next(place for place, one in enumerate(self.running) if one is utterance)
-            last = len(self.running) - 1
-            if row != last:
-                self.step.move(last, row)
-                self.running[row] = self.running[last]
-            self.running.pop()
-            self.step.release(last)
+            self.running.remove(utterance)
+            self.step.release(utterance.slot)

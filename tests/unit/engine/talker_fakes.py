@@ -21,6 +21,7 @@ from talkahead.families.single_code import SingleCode
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
 from talkahead.types import SegmentHeader, StopReason, WindowHeader
@@ -67,7 +68,7 @@ class ScriptedBackbone:
         self.spoken = torch.zeros(num_slots, dtype=torch.int64)
         self.scripts = torch.zeros((num_slots, 2), dtype=torch.int64)
         self.prefills: list[int] = []
-        self.steps: list[slice] = []
+        self.steps: list[Rows] = []
         self.on_step: Callable[[], None] = lambda: None
 
     def prefill(self, slots: list[int], prompts: Tensor, lengths: list[int]) -> Scored:
@@ -76,12 +77,12 @@ class ScriptedBackbone:
         self.spoken[slots] = 0
         return self._scored(torch.tensor(slots))
 
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
         self.on_step()
         self.steps.append(rows)
-        slots = torch.arange(rows.start, rows.stop)
+        slots = rows.slots
         expected = self.scripts[slots, 0] * 8 + self.spoken[slots] % 8
-        assert torch.equal(tree.tokens[:, 0, 0], expected), "another stream's token"
+        assert torch.equal(tree.ids[:, 0], expected), "another stream's token"
         self.spoken[slots] += 1
         return self._scored(slots)
 
@@ -95,16 +96,8 @@ class ScriptedBackbone:
         logits[lines, 0, token] = 50.0
         return Scored(logits, torch.zeros(len(slots), 1, 4))
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
-
-    def move(self, source: int, target: int) -> None:
-        for state in (self.spoken, self.scripts):
-            state[target] = state[source]
-
-    def swap(self, first: int, second: int) -> None:
-        for state in (self.spoken, self.scripts):
-            state[[first, second]] = state[[second, first]]
 
     def release(self, slot: int) -> None:
         self.spoken[slot] = -1

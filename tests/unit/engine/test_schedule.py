@@ -1,4 +1,4 @@
-"""Earliest deadline first, parking, and rows that are brought together."""
+"""Earliest deadline first, parking, and methods that stand together."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_playing_streams_step_aside_until_a_newcomer_has_its_first_window() -> N
     while not newcomer.windows:
         rig.run(1)
     rows = rig.backbone.steps[before:]
-    assert {step.stop - step.start for step in rows} == {1}
+    assert {len(step.slots) for step in rows} == {1}
     assert len(rows) == 3  # four frames: two, and two of look-ahead; the first comes with the prefill
     rig.finish()
     assert [outlet.tokens for outlet in (*playing, newcomer)] == [script(stream, 90) for stream in (1, 2, 3)]
@@ -93,7 +93,7 @@ def test_a_step_budget_is_kept_and_everyone_is_served() -> None:
     rig = Rig(config=replace(CONFIG, max_step_rows=2))
     outlets = [rig.submit(stream, 30) for stream in range(6)]
     rig.finish()
-    assert max(step.stop - step.start for step in rig.backbone.steps) == 2
+    assert max(len(step.slots) for step in rig.backbone.steps) == 2
     assert [outlet.tokens for outlet in outlets] == [script(stream, 30) for stream in range(6)]
 
 
@@ -120,40 +120,16 @@ def make_owner() -> Speech:
     return Speech(None, None, None)  # type: ignore[arg-type]
 
 
-@given(st.integers(1, 12), st.data())
-@settings(max_examples=150, deadline=None)
-def test_arranged_rows_are_neighbours_and_owners_keep_theirs(num_slots: int, data: st.DataObject) -> None:
-    table, backbone = make_table(num_slots)
-    owners = [make_owner() for _ in range(num_slots)]
-    for number, owner in enumerate(owners):
-        slot = table.claim(owner)
-        table.start(slot, number)
-        backbone.spoken[slot] = number
-    held = dict(enumerate(owners))
-    for number in data.draw(st.sets(st.integers(0, num_slots - 1), max_size=num_slots - 1)):
-        table.release(held.pop(number))
-    wanted = data.draw(st.sets(st.sampled_from(sorted(held)), min_size=1))
-    rows = table.arrange([held[number].slot for number in wanted])  # type: ignore[misc]
-    assert rows.stop - rows.start == len(wanted)
-    assert {held[number].slot for number in wanted} == set(range(rows.start, rows.stop))
-    assert len({owner.slot for owner in held.values()}) == len(held)
-    for number, owner in held.items():
-        assert owner.slot is not None
-        assert table.frames[owner.slot, 0, 0] == number
-        assert backbone.spoken[owner.slot] == number
-    assert table.num_free == num_slots - len(held)
-
-
 def test_several_tokens_a_step_end_at_the_right_frame() -> None:
     """The end of speech inside an accepted draft: what follows it is not spoken."""
     table, backbone = make_table(4)
     owners = [make_owner() for _ in range(4)]
     for owner in owners:
         slot = table.claim(owner)
-        table.start(slot, 9)
+        table.start(slot, np.array([9]))
         table.wake_at[slot] = 4
-    tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3], [backbone.eos, 2, 3]])
-    due = table.add(slice(0, 4), Drawn(tokens, np.array([3, 3, 1, 3]), np.array([4, 4, 0, 4])))
+    tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3], [backbone.eos, 2, 3]])[..., None]
+    due = table.add(Drawn(np.arange(4), tokens, np.array([3, 3, 1, 3]), np.array([4, 4, 0, 4])))
     assert due == [owners[0], owners[1], owners[3]]
     assert table.counts.tolist() == [2, 4, 2, 1]
     assert table.ended.tolist() == [True, False, False, True]
@@ -163,42 +139,16 @@ def test_several_tokens_a_step_end_at_the_right_frame() -> None:
     assert [row.nonzero()[0].tolist() for row in table.committed] == [[2], [3], [1], [1]]
 
 
-class FakeStep:
-    """Slots with a method each, and what was moved."""
-
-    def __init__(self, methods: list[Method]) -> None:
-        self.methods = methods
-        self.num_moves = 0
-
-    def method_of(self, slot: int) -> Method:
-        return self.methods[slot]
-
-    def move(self, source: int, target: int) -> None:
-        self.methods[target] = self.methods[source]
-        self.num_moves += 1
-
-    def swap(self, first: int, second: int) -> None:
-        self.methods[first], self.methods[second] = self.methods[second], self.methods[first]
-        self.num_moves += 1
-
-
 @given(st.integers(1, 12), st.data())
 @settings(max_examples=150, deadline=None)
 def test_rows_of_one_method_are_neighbours(num_slots: int, data: st.DataObject) -> None:
+    step = DecodeStep(ScriptedBackbone(num_slots), NullDrafter(), MatchVerifier())
     kinds = [Method(NullDrafter(), MatchVerifier()) for _ in range(3)]
-    step = FakeStep([kinds[data.draw(st.integers(0, 2))] for _ in range(num_slots)])
-    table = SlotTable(step, num_slots, 20, eos=9, silence=0)  # type: ignore[arg-type]
-    owners = [make_owner() for _ in range(num_slots)]
-    for owner in owners:
-        table.claim(owner)
-    before = {id(owner): step.methods[owner.slot or 0] for owner in owners}
-    wanted = data.draw(st.lists(st.sampled_from(owners), min_size=1, unique_by=id))
-    rows = table.arrange([owner.slot for owner in wanted])  # type: ignore[misc]
-    assert {owner.slot for owner in wanted} == set(range(rows.start, rows.stop))
-    assert {owner.slot for owner in owners} == set(range(num_slots))
-    assert all(step.methods[owner.slot or 0] is before[id(owner)] for owner in owners)
-    found = [step.methods[slot] for slot in range(rows.start, rows.stop)]
-    parts = sum(one is not other for one, other in pairwise(found)) + 1
-    assert parts == len(set(map(id, found)))
-    moves = step.num_moves
-    assert table.arrange([owner.slot for owner in wanted]) == rows and step.num_moves == moves  # type: ignore[misc]
+    methods = [kinds[data.draw(st.integers(0, 2))] for _ in range(num_slots)]
+    for slot, method in enumerate(methods):
+        step.assign(slot, method)
+    wanted = data.draw(st.lists(st.integers(0, num_slots - 1), min_size=1, unique=True))
+    slots = step._line_up(tuple(wanted)).slots.tolist()
+    assert sorted(slots) == sorted(wanted)
+    found = [methods[slot] for slot in slots]
+    assert sum(one is not other for one, other in pairwise(found)) + 1 == len(set(map(id, found)))

@@ -12,6 +12,7 @@ from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.pairs import DraftSizes, Offer
 from talkahead.speculation.registry import TargetTokens
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape, chain_of
 
 SLOTS, VOCABULARY = 4, 5
@@ -34,13 +35,13 @@ class Machine:
     def prefill(self, slots: list[int], prompts: torch.Tensor, lengths: list[int]) -> Scored:
         return Scored(torch.zeros(len(slots), 1, VOCABULARY), torch.zeros(len(slots), 1, 4))
 
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        count = rows.stop - rows.start
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        count = len(rows.slots)
         self.steps += 1
         self.now += (1.0 + self.node * (count * tree.num_nodes - 1)) * self.slowness()
         return Scored(torch.zeros(count, tree.num_nodes, VOCABULARY), torch.zeros(count, tree.num_nodes, 4))
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
     def release(self, slot: int) -> None:

@@ -15,6 +15,7 @@ from talkahead.speculation.contracts import Context, Scored, Verifier
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.plain_step import accept_root
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -31,7 +32,7 @@ def _context() -> Context:
     zeros = torch.zeros(ROWS, dtype=torch.float64)
     positions = torch.tensor([4, 0, 7])
     return Context(
-        rows=slice(0, ROWS),
+        rows=Rows.of(range(ROWS)),
         roots=torch.zeros((ROWS, 1), dtype=torch.int64),
         positions=positions,
         hidden=torch.zeros(ROWS, 2),

@@ -14,6 +14,7 @@ from talkahead.speculation.draws import stream_keys, trial_streams
 from talkahead.speculation.history_rules import NO_RULES, HistoryRules
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.repetition_settings import RepetitionSettings
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw, probabilities
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
@@ -48,17 +49,11 @@ class MarkovBackbone:
         logits = self.table[torch.zeros((len(slots), 1), dtype=torch.int64)]
         return Scored(logits, torch.zeros((len(slots), 1, 1), dtype=self.dtype))
 
-    def score(self, tree: TokenTree, rows: slice) -> Scored:
-        logits = self.table[tree.tokens[..., 0]]
+    def score(self, tree: TokenTree, rows: Rows) -> Scored:
+        logits = self.table[tree.ids]
         return Scored(logits, torch.zeros((*logits.shape[:2], 1), dtype=self.dtype))
 
-    def commit(self, accepted: Accepted, shape: TreeShape, rows: slice) -> None:
-        return None
-
-    def move(self, source: int, target: int) -> None:
-        return None
-
-    def swap(self, first: int, second: int) -> None:
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
     def release(self, slot: int) -> None:
@@ -139,7 +134,7 @@ def context_of(
 ) -> Context:
     nothing = torch.zeros(len(roots), 0)
     frames = nothing if frames is None else frames
-    rows = slice(0, len(roots))
+    rows = Rows.of(range(len(roots)))
     return Context(rows, roots, positions, nothing, frames, keys, settings, repetition=repetition)
 
 

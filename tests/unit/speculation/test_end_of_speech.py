@@ -49,12 +49,10 @@ def frames_of(drafter: Drafter, verifier: Verifier, temperature: float = 1.0) ->
         running = [owner for owner in owners if not is_done[owner.slot]]
         if not running:
             break
-        rows = table.arrange([owner.slot for owner in running])
-        drawn = step.run(rows)
-        table.add(rows, drawn)
-        for owner in running:
-            row = owner.slot - rows.start
-            owner.said += drawn.tokens[row, : drawn.counts[row]].tolist()
+        drawn = step.run([owner.slot for owner in running])
+        table.add(drawn)
+        for row, owner in enumerate(running):
+            owner.said += drawn.tokens[row, : drawn.counts[row], 0].tolist()
     frames = [table.frames[owner.slot, : table.counts[owner.slot], 0].tolist() for owner in owners]
     assert frames == [[*own.said, EOS][: [*own.said, EOS].index(EOS)][:LONGEST] for own in owners]
     return frames
@@ -64,10 +62,10 @@ def _admit(table: SlotTable, step: DecodeStep, owners: list[Owner], options: Req
     prompt = torch.zeros(1, 1, dtype=torch.float64)
     slots = [table.claim(cast(Any, owner)) for owner in owners]
     first = step.admit([Admission(slot, prompt, options, seed=slot, segment=0) for slot in slots])
-    for slot, owner, token in zip(slots, owners, first.tolist(), strict=True):
+    for slot, owner, token in zip(slots, owners, first, strict=True):
         table.start(slot, token)
         table.wake_at[slot] = LONGEST
-        owner.said.append(token)
+        owner.said += token.tolist()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0], ids=["greedy", "sampled"])

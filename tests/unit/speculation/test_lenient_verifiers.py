@@ -66,7 +66,7 @@ def test_a_token_is_accepted_as_often_as_it_is_among_the_draws(tolerance: int) -
     rows = 30_000
     drafted = torch.arange(rows) % VOCABULARY
     tree = TokenTree(torch.stack([torch.zeros_like(drafted), drafted], dim=1)[..., None], TreeShape((-1, 0)))
-    accepted = one_step(ToleranceVerifier(tolerance, NEVER), tree, TARGET[tree.tokens[..., 0]])
+    accepted = one_step(ToleranceVerifier(tolerance, NEVER), tree, TARGET[tree.ids])
     chances = 1 - (1 - transitions(TARGET, PLAIN)[0]) ** tolerance
     for token in range(VOCABULARY):
         is_accepted = accepted.counts[drafted == token] == 2
@@ -98,8 +98,8 @@ def test_topk_of_1_is_match_when_greedy() -> None:
 def test_topk_of_1_accepts_the_best_token_alone() -> None:
     """Sampled: every drafted token that is spoken is the target's best."""
     tree = SampledDrafter(DRAFT, CHAIN).propose(_context(torch.zeros((ROWS, 1), dtype=torch.int64)))
-    accepted = one_step(TopkVerifier(1, 1, NEVER), tree, TARGET[tree.tokens[..., 0]])
-    tokens = tree.tokens[..., 0]
+    accepted = one_step(TopkVerifier(1, 1, NEVER), tree, TARGET[tree.ids])
+    tokens = tree.ids
     is_best = tokens[:, 1:] == TARGET.argmax(1)[tokens[:, :-1]]
     assert torch.equal(accepted.counts, 1 + is_best.long().cumprod(1).sum(1))
     assert len(accepted.counts.unique()) > 2

@@ -7,6 +7,7 @@ import torch
 from talkahead.speculation.contracts import Context, Scored
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier, follow
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
@@ -48,8 +49,10 @@ def speak(shape: TreeShape, temperature: float, keys: Tensor) -> list[list[int]]
     while min(map(len, spoken)) < LENGTH:
         draft = torch.randint(STATES, (ROWS, len(shape) - 1, 1), generator=generator)
         tree = TokenTree(torch.cat([roots[:, None], draft], dim=1), shape)
-        logits = table[tree.tokens[:, :, 0]]
-        context = Context(slice(0, ROWS), roots, positions, torch.empty(0), torch.empty(0), keys, settings)
+        logits = table[tree.ids]
+        context = Context(
+            Rows.of(range(ROWS)), roots, positions, torch.empty(0), torch.empty(0), keys, settings
+        )
         accepted = verifier.accept(tree, Scored(logits, torch.empty(0)), context)
         for row in range(ROWS):
             path = accepted.path[row, 1 : int(accepted.counts[row])]

@@ -23,6 +23,7 @@ from talkahead.speculation.groups_verifier import GroupsVerifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.ratio_verifier import RatioVerifier
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
@@ -69,14 +70,14 @@ def case(request: pytest.FixtureRequest, dtype: torch.dtype) -> Case:
     return tree, scored, context
 
 
-def only(case: Case, rows: slice) -> Case:
+def only(case: Case, row: int) -> Case:
     tree, scored, context = case
+    rows = slice(row, row + 1)
     probs = None if tree.draft_probs is None else tree.draft_probs[rows]
-    lines = torch.arange(ROWS)[rows]
     return (
         dataclasses.replace(tree, tokens=tree.tokens[rows], draft_probs=probs),
         Scored(scored.logits[rows], scored.hidden[rows]),
-        dataclasses.replace(context.of(lines), rows=rows),
+        dataclasses.replace(context.of(torch.tensor([row])), rows=Rows.of([row])),
     )
 
 
@@ -94,7 +95,7 @@ def spoken(tree: TokenTree, accepted: Accepted) -> list[list[int]]:
 def test_rows_do_not_see_each_other(verifier: Verifier, case: Case) -> None:
     together = spoken(case[0], verifier.accept(*case))
     for row in range(ROWS):
-        alone = only(case, slice(row, row + 1))
+        alone = only(case, row)
         assert spoken(alone[0], verifier.accept(*alone)) == together[row : row + 1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from talkahead.speculation.token_tree import ROOT_ALONE, TreeShape
+from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape, chain_of
 
 #        0
 #      /   \
@@ -55,3 +55,11 @@ def test_children_are_listed_in_order() -> None:
     assert BUSHY.parent_row.tolist() == [0, 0, 0, 1, 1, 2]
     assert ROOT_ALONE.widths == ()
     assert TreeShape((-1, 0, 1, 1, 1)).widths == (1, 3)
+
+
+def test_ids_are_the_tokens_of_one_codebook_and_of_no_more() -> None:
+    tokens = torch.arange(6).view(2, 3, 1)
+    ids = TokenTree(tokens, chain_of(2)).ids
+    assert ids.tolist() == [[0, 1, 2], [3, 4, 5]] and ids.data_ptr() == tokens.data_ptr()
+    with pytest.raises(ValueError, match="a node of 2 codes has no single id"):
+        _ = TokenTree(tokens.repeat(1, 1, 2), chain_of(2)).ids

@@ -64,19 +64,19 @@ static void put_key(const struct model *model, const word *key, word *keys, int6
     for (int64_t i = 0; i < words; i++) to[i * PANEL] = key[i];
 }
 
-/* Brings each slot's accepted nodes, which lie behind its length in tree order, next to each other.
+/* Brings each row's accepted nodes, which lie behind its slot's length in tree order, next to each other.
  *
- * lengths, counts [slots]; paths [slots, steps]: nodes in rising order, valid up to counts.
+ * slots, counts [rows]; lengths by slot; paths [rows, steps]: nodes in rising order, valid up to counts.
  */
-void talkahead_compact(const struct model *model, int64_t num_slots, const int64_t *slots, const int64_t *lengths,
+void talkahead_compact(const struct model *model, int64_t rows, const int64_t *slots, const int64_t *lengths,
                        const int64_t *counts, const int64_t *paths, int64_t steps) {
     int64_t words = model->dim / model->packing;
     for (int64_t layer = 0; layer < model->num_layers; layer++)
-        for (int64_t head = 0; head < num_slots * model->kv_heads; head++) {
-            int64_t i = head / model->kv_heads;
+        for (int64_t head = 0; head < rows * model->kv_heads; head++) {
+            int64_t i = head / model->kv_heads, length = lengths[slots[i]];
             word *keys = cached(model, layer, slots[i], head % model->kv_heads), *values = keys + stretch_of(model);
             for (int64_t step = 0; step < counts[i]; step++) {
-                int64_t from = lengths[i] + paths[i * steps + step], to = lengths[i] + step;
+                int64_t from = length + paths[i * steps + step], to = length + step;
                 if (from == to) continue;
                 for (int64_t w = 0; w < words; w++)
                     keys[key_at(model, to) + w * PANEL] = keys[key_at(model, from) + w * PANEL];

@@ -24,7 +24,7 @@
 #define GATES 16 /* that lie together, before as many ups */
 #define SLICE 64 /* gates and ups that are computed together: whole panels, whatever vectors there are */
 
-/* RMSNorm of x [hidden], as words. */
+/* RMSNorm of x [hidden], as words, which may lie over it. */
 static void norm(int64_t packing, const float *x, const float *weight, int64_t hidden, double epsilon, word *out) {
     vec squares = {0};
     for (int64_t i = 0; i < hidden; i += LANES) squares += load(x + i) * load(x + i);
@@ -36,6 +36,16 @@ static void norm_rows(const struct model *model, const float *x, const float *we
     int64_t hidden = model->hidden, words = hidden / model->entering;
     for (int64_t r = 0; r < rows; r++)
         norm(model->entering, x + r * hidden, weight, hidden, model->epsilon, out + r * words);
+}
+
+/* Heads of queries and keys in qkv [rows, (H + 2 K) d], where the layer norms them. */
+static void norm_heads(const struct model *model, const struct layer *layer, int64_t rows, float *qkv) {
+    int64_t heads = model->heads, normed = heads + model->kv_heads, dim = model->dim;
+    if (!layer->query_norm) return;
+    for (int64_t row = 0; row < rows; row++, qkv += (normed + model->kv_heads) * dim)
+        for (int64_t head = 0; head < normed; head++)
+            norm(1, qkv + head * dim, head < heads ? layer->query_norm : layer->key_norm, dim, model->epsilon,
+                 (word *)(qkv + head * dim));
 }
 
 /* SwiGLU of gate_up [rows, 2 count], from index `first` of out [rows, I / packing] on. */
@@ -65,6 +75,7 @@ static void run_layer(const struct model *model, int64_t index, int64_t rows, st
     const struct layer *layer = &model->layers[index];
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
     product(&layer->qkv, rows, space->normed, space->qkv, WRITE, &space->stage);
+    norm_heads(model, layer, rows, space->qkv);
     place_rows(model, index, rows, space);
     attend_rows(model, index, rows, space, space->normed);
     product(&layer->out, rows, space->normed, space->x, ADD, &space->stage);
@@ -108,19 +119,20 @@ int64_t talkahead_workspace_bytes(const struct model *model) {
 /* A slot's positions fill whole multiples of it. */
 int64_t talkahead_panel(void) { return PANEL; }
 
-/* What rows begin as, [D] each: those of `from` in order, or, where there are tokens, those of its rows that these
- * name. */
+/* What rows begin as, [D] each: those of `from` in order, or, where there are tokens, those of its rows, or of the
+ * bfloat16 rows `narrow`, that these name. */
 struct inputs {
     const float *from;
     const int64_t *tokens;
+    const half_word *narrow;
 };
 
 static int fits(const struct model *model, const struct bursts *bursts, const int64_t *tokens) {
     int64_t rows = 0;
     for (int64_t i = 0; i < bursts->count; i++) {
-        int64_t slot = bursts->slots[i], past = bursts->pasts[i], size = bursts->sizes[i];
-        if (slot < 0 || slot >= model->num_slots || past < 0 || size < 1) return 0;
-        if (past + size > model->num_positions) return 0;
+        int64_t slot = bursts->slots[i], size = bursts->sizes[i];
+        if (slot < 0 || slot >= model->num_slots || bursts->lengths[slot] < 0 || size < 1) return 0;
+        if (bursts->lengths[slot] + size > model->num_positions) return 0;
         rows += size;
     }
     for (int64_t row = 0; tokens && row < rows; row++)
@@ -129,14 +141,18 @@ static int fits(const struct model *model, const struct bursts *bursts, const in
 }
 
 static void begin_rows(const struct inputs *inputs, int64_t first, int64_t rows, int64_t hidden, float *x) {
-    for (int64_t row = first; row < first + rows; row++, x += hidden)
-        memcpy(x, inputs->from + (inputs->tokens ? inputs->tokens[row] : row) * hidden, (size_t)hidden * sizeof *x);
+    for (int64_t row = first; row < first + rows; row++, x += hidden) {
+        int64_t at = (inputs->tokens ? inputs->tokens[row] : row) * hidden;
+        if (!inputs->narrow) memcpy(x, inputs->from + at, (size_t)hidden * sizeof *x);
+        for (int64_t i = 0; inputs->narrow && i < hidden; i++) ((word *)x)[i] = (word)inputs->narrow[at + i] << 16;
+    }
 }
 
 static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t node) {
     int64_t tree = bursts->trees ? bursts->trees[burst] : 0;
     const int32_t *parents = bursts->parents && tree >= 0 ? bursts->parents + tree : NULL;
-    struct row row = {bursts->slots[burst], bursts->pasts[burst], node, node, node + 1 == bursts->sizes[burst], parents};
+    int64_t slot = bursts->slots[burst], size = bursts->sizes[burst];
+    struct row row = {slot, bursts->lengths[slot], node, node, node + 1 == size, parents};
     if (parents) {
         row.depth = 0;
         for (int64_t above = parents[node]; above >= 0; above = parents[above]) row.depth++;
@@ -191,10 +207,11 @@ int talkahead_decode(const struct model *model, char *memory, const float *x, co
     return decode(model, memory, (struct inputs){x}, bursts, only_last, hidden, logits);
 }
 
-/* `decode` of tokens [R], all rows of which are wanted; embeddings [V, D]. */
-int talkahead_score(const struct model *model, char *memory, const float *embeddings, const int64_t *tokens,
-                    const struct bursts *bursts, float *hidden, float *logits) {
-    return decode(model, memory, (struct inputs){embeddings, tokens}, bursts, 0, hidden, logits);
+/* `decode` of tokens [R], all rows of which are wanted; embeddings [V, D], floats or bfloat16. */
+int talkahead_score(const struct model *model, char *memory, const void *embeddings, int is_narrow,
+                    const int64_t *tokens, const struct bursts *bursts, float *hidden, float *logits) {
+    struct inputs inputs = {is_narrow ? NULL : embeddings, tokens, is_narrow ? embeddings : NULL};
+    return decode(model, memory, inputs, bursts, 0, hidden, logits);
 }
 
 /* out [count] = e^x; count in whole vectors. */

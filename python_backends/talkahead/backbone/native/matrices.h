@@ -7,13 +7,14 @@
 #define CHUNK 96 /* rows that pass all layers together: bounds the workspace, which stays in L2 */
 #define PARTS 3  /* bfloat16 values whose sum is a float, exactly */
 
-/* y = W x with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
+/* y = W x + bias with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
 struct matrix {
     const word *panels;
     int64_t inputs, outputs, kind;
     int64_t parts;          /* 0: no tiles. 1: tiles. PARTS: tiles, with floats that come in as so many bfloat16 each */
     const float *scales;    /* of bytes: [outputs], in whole panels */
     const int32_t *offsets; /* of bytes: 128 times the sum of each output's weights */
+    const float *bias;      /* [outputs], or NULL for none */
 };
 
 /* What enters products, narrowed, and what tiles add up. */
@@ -184,13 +185,19 @@ static void product_in_panels(const struct matrix *matrix, int64_t rows, const w
     }
 }
 
-/* out [rows, outputs] = W x, or out += W x, for rows x that have entered. */
+static void add_bias(const struct matrix *matrix, int64_t rows, float *out) {
+    for (int64_t row = 0; row < rows; row++, out += matrix->outputs)
+        for (int64_t i = 0; i < matrix->outputs; i++) out[i] += matrix->bias[i];
+}
+
+/* out [rows, outputs] = W x + bias, or out += that, for rows x that have entered. */
 static void multiply_rows_with(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                                struct stage *stage) {
     if (matrix->parts)
         product_in_tiles(matrix, rows, x, out, mode, stage);
     else
         product_in_panels(matrix, rows, x, out, mode, stage);
+    if (matrix->bias) add_bias(matrix, rows, out);
 }
 
 /* The same for x [rows, inputs]: in words of pairs where W is that, else floats. */
@@ -205,6 +212,7 @@ static struct matrix slice_of(const struct matrix *matrix, int64_t first, int64_
     slice.panels += first / PANEL * (matrix->inputs / packing_of(matrix->kind)) * stride_of(matrix->kind);
     slice.outputs = outputs;
     if (matrix->kind == BYTES) slice.scales += first, slice.offsets += first;
+    if (matrix->bias) slice.bias += first;
     return slice;
 }
 

@@ -6,6 +6,7 @@
 
 struct layer {
     const float *attention_norm, *mlp_norm; /* [D] */
+    const float *query_norm, *key_norm;     /* [d], of each head; NULL where there are none */
     struct matrix qkv, out, gate_up, down;  /* outputs (H + 2 K) d, D, 2 I, D; 16 gates, their ups, and so on */
 };
 

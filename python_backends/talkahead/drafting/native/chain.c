@@ -5,7 +5,7 @@
  * own draws among them; modules are a decoder each, fed the states of the one before and what their tokens tell them.
  * Decoders and draws are those of decoder.c and sampler.c, called through their addresses.
  *
- * Shapes: S running rows, from slot `first` on; L drafted tokens; T positions of a slot's tables; W positions fed to a
+ * Shapes: S running rows; L drafted tokens; T positions of a slot's tables; W positions fed to a
  * slot at once, at most; D hidden size; V vocabulary.
  */
 #include <math.h>
@@ -47,8 +47,8 @@ struct drafter {
 
 /* One step's rows, [S] each. */
 struct rows {
-    int64_t first, count, length; /* length: L tokens to draft, at most the drafter's */
-    const int64_t *roots, *positions;
+    int64_t count, length; /* length: L tokens to draft, at most the drafter's */
+    const int64_t *slots, *roots, *positions;
     const float *hidden; /* [S, D] */
     const uint64_t *keys;
     struct settings settings;
@@ -100,15 +100,15 @@ static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, in
  * still missing, else 0. logits [S, V] are those behind each row's last position, where any was fed. */
 static int feed_once(const struct drafter *drafter, const struct decoder *decoder, int64_t depth,
                      const struct rows *rows, const int64_t *ends) {
-    int64_t slots[rows->count], pasts[rows->count], sizes[rows->count], lines[rows->count], fed = 0;
+    int64_t slots[rows->count], sizes[rows->count], lines[rows->count], fed = 0;
     int64_t hidden = drafter->hidden, vocabulary = drafter->vocabulary;
-    struct bursts bursts = {.slots = slots, .pasts = pasts, .sizes = sizes}; /* chains: no parents */
+    struct bursts bursts = {.slots = slots, .lengths = decoder->lengths, .sizes = sizes}; /* chains: no parents */
     int needs_states = drafter->modules && depth + 1 < drafter->length, is_behind = 0;
     for (int64_t s = 0; s < rows->count; s++) {
-        int64_t slot = rows->first + s, length = decoder->lengths[slot], left = ends[s] - length;
+        int64_t slot = rows->slots[s], length = decoder->lengths[slot], left = ends[s] - length;
         if (left <= 0) continue;
         is_behind |= left > drafter->most_fed;
-        lines[bursts.count] = s, slots[bursts.count] = slot, pasts[bursts.count] = length;
+        lines[bursts.count] = s, slots[bursts.count] = slot;
         sizes[bursts.count++] = left = least(left, drafter->most_fed);
         for (int64_t i = 0; i < left; i++, fed++) enter(drafter, depth, slot, length + i, drafter->x + fed * hidden);
     }
@@ -118,9 +118,9 @@ static int feed_once(const struct drafter *drafter, const struct decoder *decode
         return -1;
     const float *state = drafter->states;
     for (int64_t burst = 0; burst < bursts.count; burst++) {
-        int64_t size = sizes[burst], last = needs_states ? size : 1;
+        int64_t size = sizes[burst], past = decoder->lengths[slots[burst]], last = needs_states ? size : 1;
         for (int64_t i = 0; needs_states && i < size; i++, state += hidden)
-            memcpy(state_at(drafter, depth + 1, slots[burst], pasts[burst] + i), state, (size_t)hidden * sizeof *state);
+            memcpy(state_at(drafter, depth + 1, slots[burst], past + i), state, (size_t)hidden * sizeof *state);
         memcpy(drafter->logits + lines[burst] * vocabulary, logits + (last - 1) * vocabulary,
                (size_t)vocabulary * sizeof *logits);
         logits += last * vocabulary;
@@ -136,7 +136,7 @@ static void draw(const struct drafter *drafter, int64_t depth, const struct rows
         const struct settings *all = &rows->settings;
         struct settings own = {all->sharpness + s, all->is_sampled + s, all->top_k + s, all->top_p + s};
         const float *logits = drafter->logits + s * vocabulary;
-        int64_t slot = rows->first + s, position = rows->positions[s] + depth + 1;
+        int64_t slot = rows->slots[s], position = rows->positions[s] + depth + 1;
         int64_t *token = rows->tokens + s * nodes + depth + 1;
         if (rows->probs)
             drafter->draw_told(vocabulary, logits, &own, rows->keys[s], position, drafter->purpose,
@@ -154,7 +154,7 @@ static void draw(const struct drafter *drafter, int64_t depth, const struct rows
 int talkahead_draft(const struct drafter *drafter, const struct rows *rows) {
     int64_t ends[rows->count];
     for (int64_t s = 0; s < rows->count; s++) {
-        int64_t slot = rows->first + s, position = rows->positions[s];
+        int64_t slot = rows->slots[s], position = rows->positions[s];
         rows->tokens[s * (rows->length + 1)] = *said_at(drafter, slot, position) = rows->roots[s];
         ends[s] = prompt_of(drafter, slot) + position + 1;
         if (rows->probs)
@@ -177,12 +177,12 @@ int talkahead_draft(const struct drafter *drafter, const struct rows *rows) {
 
 /* What a step made of its trees [S, N], as verifiers tell it. */
 struct observed {
-    int64_t first, count, nodes, most; /* most: M, nodes of a path at most */
-    const int64_t *positions;          /* [S], of the roots */
-    const int64_t *tokens;             /* [S, N] */
-    const int64_t *counts, *paths;     /* [S], [S, M] */
-    const int64_t *next_roots;         /* [S] */
-    const float *before, *hidden;      /* [S, D] that drew the roots, [S, N, D] */
+    int64_t count, nodes, most;       /* most: M, nodes of a path at most */
+    const int64_t *slots, *positions; /* [S], positions of the roots */
+    const int64_t *tokens;            /* [S, N] */
+    const int64_t *counts, *paths;    /* [S], [S, M] */
+    const int64_t *next_roots;        /* [S] */
+    const float *before, *hidden;     /* [S, D] that drew the roots, [S, N, D] */
 };
 
 /* The token said so far behind the root, the root itself at 0. */
@@ -193,7 +193,7 @@ static int64_t said_behind(const struct observed *observed, int64_t s, int64_t b
 
 /* Of the remembered drafted tokens, how many were said, one after the other. */
 static int64_t num_right(const struct drafter *drafter, const struct observed *observed, int64_t s) {
-    const int64_t *kept = drafter->kept + (observed->first + s) * drafter->num_kept;
+    const int64_t *kept = drafter->kept + observed->slots[s] * drafter->num_kept;
     int64_t known = least(observed->counts[s] - !drafter->modules, drafter->num_kept), right = 0;
     while (right < known && kept[right] == said_behind(observed, s, right + 1)) right++;
     return right;
@@ -204,7 +204,7 @@ void talkahead_observe(const struct drafter *drafter, const struct observed *obs
     int64_t hidden = drafter->hidden, num_decoders = drafter->modules ? drafter->length : 1;
     size_t bytes = (size_t)hidden * sizeof(float);
     for (int64_t s = 0; s < observed->count; s++) {
-        int64_t slot = observed->first + s, position = observed->positions[s], count = observed->counts[s];
+        int64_t slot = observed->slots[s], position = observed->positions[s], count = observed->counts[s];
         const int64_t *path = observed->paths + s * observed->most;
         for (int64_t i = 0; i <= count; i++) *said_at(drafter, slot, position + i) = said_behind(observed, s, i);
         if (drafter->modules) memcpy(state_at(drafter, 0, slot, position), observed->before + s * hidden, bytes);

@@ -1,0 +1,173 @@
+"""The codecs of one code a frame that transformers has: XCodec2, and NeuCodec, which was made of it.
+
+Each sample of their decoder hears all of its window (attention without an end, norms over time), so windows
+of one utterance agree only nearly where they overlap, and are cross-faded there.
+
+Shapes: B windows, W frames, N samples.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self, cast
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from talkahead.audio.cross_fade import cross_fade
+from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
+from talkahead.families.equal_widths import decoded_by_width, new_part
+from talkahead.families.library import library
+from talkahead.families.library_weights import fill, present
+from talkahead.families.silence import silent_frame
+from talkahead.speech_format import SpeechFormat
+
+if TYPE_CHECKING:
+    from transformers import NeuCodecModel, Xcodec2Model
+
+    FsqModel = Xcodec2Model | NeuCodecModel
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_SPEAKING = ("quantizer", "acoustic_decoder")
+_SILENCE_FRAMES = 50
+
+
+def copy_weights(source: Path, folder: Path) -> None:
+    """Takes what is read of a downloaded folder, as it is."""
+    for name in (CONFIG, WEIGHTS):
+        shutil.copyfile(present(source / name), folder / name)
+
+
+class FsqCodec:
+    """`Codec` over a folder as transformers' `save_pretrained` writes it.
+
+    A third of the model speaks and the rest hears; each is loaded when it is first used, for the servers use
+    one of them each.
+    """
+
+    family: ClassVar[str]
+    model_name: ClassVar[str]
+    context_frames = 50
+    lookahead_frames = 5
+    """More of both brings little (docs say what), and each frame ahead delays the first chunk by 20 ms."""
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        self._folder, self._device = folder, device
+        self._model_class = getattr(library("transformers"), self.model_name)
+        kind = json.loads(present(folder / CONFIG).read_text()).get("model_type")
+        if kind != self._model_class.config_class.model_type:
+            raise ArtifactMismatch(
+                f"{folder / CONFIG}: model_type is {kind!r}; allowed: "
+                f"{self._model_class.config_class.model_type!r}, as transformers writes it"
+            )
+        self.config = self._model_class.config_class.from_pretrained(folder)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device) -> Self:
+        return cls(folder, device)
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """Of the audio, in and out."""
+        raise NotImplementedError
+
+    @property
+    def hop(self) -> int:
+        return int(self.config.hop_length)
+
+    def speech_format(
+        self, max_positions: int, segment_positions: int, silence: tuple[int, ...] | None = None
+    ) -> SpeechFormat:
+        """`silence` is what the encoder makes of it where it is not told."""
+        return SpeechFormat(
+            family=self.family,
+            sample_rate_hz=self.sample_rate_hz,
+            hop=self.hop,
+            codebooks=(math.prod(self.config.quantization_levels),),
+            context_frames=self.context_frames,
+            lookahead_frames=self.lookahead_frames,
+            silence=silence or silent_frame(self, _SILENCE_FRAMES * self.hop),
+            max_positions=max_positions,
+            segment_positions=segment_positions,
+        )
+
+    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+        """A carry is what the window before made of the first frame of its look-ahead, [hop]."""
+        audio = decoded_by_width(windows, lambda frames, _: self.samples(frames))
+        return [self._joined(*each) for each in zip(windows, audio, carries, strict=True)]
+
+    def _joined(self, window: CodecWindow, samples: Samples, carry: object | None) -> Decoded:
+        new = new_part(window, samples, self.hop).copy()
+        if carry is not None:
+            new[: self.hop] = cross_fade(cast(Samples, carry), new[: self.hop])
+        after = (window.context + window.new) * self.hop
+        tail = samples[after : after + self.hop].copy() if window.lookahead else None
+        return Decoded(new.clip(-1.0, 1.0), tail)
+
+    @torch.inference_mode()
+    def samples(self, frames: Tensor) -> Tensor:
+        """All samples [B, W * hop] of windows int64 [B, W, 1]."""
+        decoded: Tensor = self._decoder.decode(audio_codes=frames.mT.to(self._device)).audio_values
+        return decoded[:, 0]
+
+    @torch.inference_mode()
+    def encode(self, audio: Samples) -> Frames:
+        heard, features = self._heard(audio)
+        codes: Tensor = self._encoder.encode(
+            torch.from_numpy(heard)[None, None].to(self._device), features.to(self._device)
+        ).audio_codes  # (1, 1, W), the last of what was appended
+        return codes[0].mT[: len(audio) // self.hop].to("cpu", torch.int32).numpy()
+
+    def _heard(self, audio: Samples) -> tuple[Samples, Tensor]:
+        """What the acoustic encoder hears of a recording, [N], and the semantic one, [1, W, 160]."""
+        raise NotImplementedError
+
+    def _shape_decoder(self, decoder: nn.Module) -> None:
+        """Makes the library's decoder the one that the configuration names, before it gets its weights."""
+
+    @cached_property
+    def _decoder(self) -> FsqModel:
+        """The library's model, of which only what speaks is really there."""
+        with torch.device("meta"):
+            model = self._model_class(self.config)
+        for name in _SPEAKING:
+            setattr(model, name, type(getattr(model, name))(self.config))
+        self._shape_decoder(model.acoustic_decoder)
+        path = self._folder / WEIGHTS
+        fill(model, _weights(path, _SPEAKING), path, lambda name: not name.startswith(_SPEAKING))
+        for name in _SPEAKING:
+            getattr(model, name).to(self._device)
+        return cast("FsqModel", model.eval().requires_grad_(False))
+
+    @cached_property
+    def _encoder(self) -> FsqModel:
+        model, found = self._model_class.from_pretrained(
+            self._folder, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
+        )
+        names = [*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])]
+        if lacking := sorted(name for name in names if not name.startswith("acoustic_decoder")):
+            raise TalkaheadError(
+                f"{self._folder / WEIGHTS} holds no whole encoder ({lacking[0]} is not there as config.json "
+                "has it); import the checkpoint with all its weights to speak like a recording"
+            )
+        model.acoustic_decoder = nn.Identity()
+        return cast("FsqModel", model.to(self._device).eval().requires_grad_(False))
+
+
+def _weights(path: Path, parts: tuple[str, ...]) -> dict[str, Tensor]:
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name).float() for name in file.keys() if name.startswith(parts)}  # noqa: SIM118
+
+
+def semantic_features(audio: Samples) -> Tensor:
+    """Log-mel features [1, W, 160] of 16 kHz audio, as w2v-bert-2.0 was trained on them."""
+    extract = library("transformers").SeamlessM4TFeatureExtractor()
+    features: Tensor = extract(audio, sampling_rate=16_000, return_tensors="pt")["input_features"]
+    return features

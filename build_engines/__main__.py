@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from build_engines import calibrate
+from talkahead.errors import TalkaheadError
 
-STAGES = {"calibrate": calibrate}
+from build_engines import calibrate, import_checkpoint
+
+STAGES = {"import-checkpoint": import_checkpoint, "calibrate": calibrate}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first_line = (stage.__doc__ or "").partition("\n")[0]
         stage.add_arguments(stages.add_parser(name, help=first_line, description=stage.__doc__))
     options = parser.parse_args(arguments)
-    STAGES[options.stage].run(options)
+    try:
+        STAGES[options.stage].run(options)
+    except TalkaheadError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -75,7 +75,7 @@ class WindowHeader(IntHeader):
     """WINDOW: talker -> vocoder. Frames = left context + new + look-ahead."""
 
     address: int
-    """The talker's acknowledgement socket (see engine/acknowledgements.py); 0 = nobody listens."""
+    """The talker's acknowledgement socket (see transport/receivers.py); 0 = nobody listens."""
     stream: int
     generation: int
     """Counts uses of the stream's slot, so that a late acknowledgement never hits its successor."""

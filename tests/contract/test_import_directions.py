@@ -33,7 +33,7 @@ LAYERS = (
         *("", "types", "config", "errors", "telemetry", "private_folder", "cache_places"),
         *("cpu_path", "native_library", "manifest", "weights", "speech_format", "generation_config"),
     },
-    {"speculation", "text", "audio"},
+    {"speculation", "text", "audio", "transport"},
     {"backbone"},
     {"drafting", "families"},
     {"engine"},
@@ -161,6 +161,11 @@ def test_lower_layers_never_import_higher_ones(graph: Graph) -> None:
 
 def test_speculation_is_pure(graph: Graph) -> None:
     assert impure(graph) == []
+
+
+def test_the_engine_knows_messages_and_no_sockets(graph: Graph) -> None:
+    known = {other for name in graph if _part(name) == "talkahead.engine" for other in graph[name]}
+    assert {one for one in known if _part(one) == "talkahead.transport"} == {"talkahead.transport.messages"}
 
 
 def test_nothing_imports_itself_in_a_circle(graph: Graph) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from raw import RawStream, Tensors, add_parameters, infer, model_request, strings, tensors_of
 from served import Served
-from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
+from talkahead.transport.messages import WindowDone
+from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import SegmentHeader, WindowHeader
 from talkahead_client.protocol import ParameterValue
 

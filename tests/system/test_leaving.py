@@ -9,8 +9,8 @@ import pytest
 from hearing import speak
 from raw import RawStream, speech_request
 from served import Served, served
-from talkahead.engine.acknowledgements import WindowDone, encode
 from talkahead.engine.engine_config import EngineConfig
+from talkahead.transport.messages import WindowDone, encode
 from talkahead_client import Cancelled, Client, InvalidRequest, ServerFailure
 from texts import SENTENCES, prose
 from waiting import eventually

@@ -6,7 +6,7 @@ What the config asks for is there in its shape, and nothing else, before any of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -91,15 +91,21 @@ class Checkpoint(Mapping[str, Tensor]):
     Nothing is held here: a tensor is a view of its file, and is gone with whoever asked for it. Where head
     and embeddings are tied, the head's name gives the embeddings.
 
+    Args:
+        own_name: what the decoder calls a tensor of the files; None for what is another's, kept in `others`.
+
     Attributes:
         config: of `config.json`.
         num_bytes: of all tensors, of tied ones once.
+        others: what reads each of the files' other tensors.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, own_name: Callable[[str], str | None] = str) -> None:
         """Raises ArtifactMismatch unless the files hold just what the config asks for."""
         self.config = DecoderConfig.from_file(folder / decoder_config.NAME)
-        found = _read_headers(folder)
+        everything = _read_headers(folder)
+        self.others = {name: one.read for name, one in everything.items() if own_name(name) is None}
+        found = {own: one for name, one in everything.items() if (own := own_name(name)) is not None}
         head = found.get(HEAD)
         if self.config.tie_word_embeddings:
             found.pop(HEAD, None)

@@ -33,9 +33,9 @@ _DEFAULTS: dict[str, dict[str, float]] = {
     _QWEN3: {**_QWEN, "head_dim": 128},
 }
 _NO_MATTER = (
-    *("_name_or_path", "_attn_implementation_autoset", "transformers_version", "use_cache"),
+    *("_name_or_path", "attn_implementation", "_attn_implementation_autoset", "transformers_version"),
     *("bos_token_id", "pad_token_id", "initializer_range", "attention_dropout"),
-    *("unsloth_fixed", "unsloth_version"),
+    *("use_cache", "unsloth_fixed", "unsloth_version"),
 )
 """Fields that change nothing where tokens are fed by number and weights stay as they are."""
 _DTYPES = ("float32", "bfloat16", "float16", "float64")

@@ -24,11 +24,11 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
-from talkahead.speculation.after_path import advance
 from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.history_rules import HistoryRules
+from talkahead.speculation.next_roots import advance_rows
 from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
@@ -36,7 +36,6 @@ from talkahead.speculation.token_tree import TokenTree
 
 _METHODS = 64
 """Kept at once, under rules."""
-
 _NO_HISTORY = torch.zeros(0, dtype=torch.int64)
 
 
@@ -294,7 +293,7 @@ class DecodeStep:
         accepted = method.verifier.accept(tree, *method.rules.apply(tree, scored, context))
         self._backbone.commit(accepted, tree.shape, context.rows)
         method.drafter.observe(tree, scored, accepted, context)
-        tokens = advance(tree, scored, accepted, context)
+        tokens = advance_rows(tree, scored, accepted, context)
         if method.looks_back:
             self._remember(context, tokens, accepted.counts)
         return _Outcome(tokens, accepted.counts, tree.num_nodes)
@@ -309,8 +308,8 @@ class DecodeStep:
             if budget is not None:
                 own = int(drawn.counts[first : first + rows].sum())
                 others = int(drawn.counts.sum()) - own
-                budget.heed(outcome.nodes, own / rows, rows, others / rows)
-                budget.see(len(drawn.counts), outcome.nodes, seconds)
+                budget.observe_gain(outcome.nodes, own / rows, rows, others / rows)
+                budget.observe_cost(len(drawn.counts), outcome.nodes, seconds)
             first += rows
 
     def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:

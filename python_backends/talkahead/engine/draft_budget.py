@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from talkahead.engine.draft_forecast import SizeForecast
+from talkahead.engine.running_mean import ENOUGH, RunningMean
 
 _BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of rows up to which a row is held to cost the same."""
-_ENOUGH = 8
-"""Observations without which an estimate decides nothing."""
 _LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 64, 512
 """Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes most."""
 _SETTLING, _TRIAL = 3, 9
@@ -21,23 +20,6 @@ _SETTLING, _TRIAL = 3, 9
 are not counted; and steps of a trial, which therefore is more than one."""
 _OUTLIER = 4.0
 """A step that takes so many times longer than usual was interrupted: it counts as this much longer."""
-
-
-@dataclass
-class _Mean:
-    """A running mean that is exact at first and forgets later."""
-
-    memory: int
-    value: float = 0.0
-    count: int = 0
-
-    @property
-    def is_known(self) -> bool:
-        return self.count >= _ENOUGH
-
-    def see(self, value: float, times: int = 1) -> None:
-        self.count = min(self.count + times, self.memory)
-        self.value += (value - self.value) * min(times / self.count, 1.0)
 
 
 @dataclass(frozen=True)
@@ -77,15 +59,15 @@ class DraftBudget:
         self._forecast = forecast
         self._margin = margin
         self._every = every
-        self._costs: dict[tuple[int, int], _Mean] = {}
-        self._levels: dict[int, _Mean] = {}
+        self._costs: dict[tuple[int, int], RunningMean] = {}
+        self._levels: dict[int, RunningMean] = {}
         """By bucket, how slow the machine is now, by the steps of the chosen size; costs are of level 1.
 
         So sizes compare as if measured side by side, on a machine whose speed wanders.
         """
         self._gains = {size: self._expected_gain(size) for size in self._sizes}
-        self._gains[1] = _Mean(_GAIN_MEMORY, 1.0, _ENOUGH)
-        self._others = _Mean(_COST_MEMORY)
+        self._gains[1] = RunningMean(_GAIN_MEMORY, 1.0, ENOUGH)
+        self._others = RunningMean(_COST_MEMORY)
         self._chosen: dict[int, int] = {}
         """By bucket of rows, the place of the chosen size."""
         self._steps = 0
@@ -102,33 +84,34 @@ class DraftBudget:
             return chosen
         return max((size for size in self._sizes if size <= most), default=1)
 
-    def see(self, rows: int, size: int, seconds: float) -> None:
+    def observe_cost(self, rows: int, size: int, seconds: float) -> None:
         """What a step of so many rows cost, drafting and all, in which ours had trees of this size."""
         self._repeats = self._repeats + 1 if size == self._last_size else 0
         self._last_size = size
         if self._repeats < _SETTLING:
             return
         bucket, own = _bucket(rows), seconds / rows
-        cost, level = self._cost(bucket, size), self._levels.setdefault(bucket, _Mean(_LEVEL_MEMORY, 1.0, 1))
+        cost = self._cost(bucket, size)
+        level = self._levels.setdefault(bucket, RunningMean(_LEVEL_MEMORY, 1.0, 1))
         if cost.is_known:
             own = min(own, _OUTLIER * cost.value * level.value)
             if self._is_usual(bucket, size):
-                level.see(own / cost.value)
-        cost.see(own / level.value)
+                level.add(own / cost.value)
+        cost.add(own / level.value)
 
     def _is_usual(self, bucket: int, size: int) -> bool:
         """Not one that is being tried, or all that a request allows."""
         return bucket in self._chosen and self._sizes[self._chosen[bucket]] == size
 
-    def heed(self, size: int, committed: float, rows: int, others: float = 0.0) -> None:
+    def observe_gain(self, size: int, committed: float, rows: int, others: float = 0.0) -> None:
         """Tokens that each of our rows committed in a step with trees of this size, on average.
 
         Args:
             others: what rows of other methods committed in it, per row of ours: slower steps are theirs too.
         """
-        self._others.see(others)
+        self._others.add(others)
         if size > 1:
-            self._gains[size].see(committed, rows)
+            self._gains[size].add(committed, rows)
 
     def _settle(self, bucket: int) -> int:
         place = self._chosen.get(bucket)
@@ -151,7 +134,7 @@ class DraftBudget:
         nearest = min(self._chosen, key=lambda other: abs(other - bucket), default=None)
         return 0 if nearest is None else self._chosen[nearest]
 
-    def _cost(self, bucket: int, size: int) -> _Mean:
+    def _cost(self, bucket: int, size: int) -> RunningMean:
         """Seconds a row, at level 1."""
         if (bucket, size) not in self._costs:
             forecast = self._forecast
@@ -159,7 +142,7 @@ class DraftBudget:
             self._costs[bucket, size] = _expected(_COST_MEMORY, expected)
         return self._costs[bucket, size]
 
-    def _expected_gain(self, size: int) -> _Mean:
+    def _expected_gain(self, size: int) -> RunningMean:
         return _expected(_GAIN_MEMORY, None if self._forecast is None else self._forecast.gain(size))
 
     def _trial_place(self, bucket: int, place: int) -> int:
@@ -199,9 +182,9 @@ class DraftBudget:
         return (gain.value + self._others.value) / cost.value
 
 
-def _expected(memory: int, value: float | None) -> _Mean:
+def _expected(memory: int, value: float | None) -> RunningMean:
     """A mean that begins with a forecast, if there is one, as if from an eighth of what it remembers."""
-    return _Mean(memory) if value is None else _Mean(memory, value, max(memory // 8, _ENOUGH))
+    return RunningMean(memory) if value is None else RunningMean(memory, value, max(memory // 8, ENOUGH))
 
 
 def _bucket(rows: int) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
-from talkahead.engine.stream import Speech
+from talkahead.engine.stream import SegmentState
 from talkahead.speculation.pairs import Pair
 
 MOST_COMMITTED = 16
@@ -51,13 +51,13 @@ class SlotTable:
         self.totals: npt.NDArray[np.int64] = np.zeros((num_slots, 3), dtype=np.int64)
         self.decode_us: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.committed: npt.NDArray[np.int64] = np.zeros((num_slots, MOST_COMMITTED + 1), dtype=np.int64)
-        self._owners: list[Speech | None] = [None] * num_slots
+        self._owners: list[SegmentState | None] = [None] * num_slots
 
     @property
     def num_free(self) -> int:
         return self._owners.count(None)
 
-    def claim(self, owner: Speech) -> int:
+    def claim(self, owner: SegmentState) -> int:
         """The lowest free slot: few streams then stay neighbours, which tensors read as views."""
         slot = self._owners.index(None)
         self._owners[slot] = owner
@@ -79,15 +79,15 @@ class SlotTable:
         self.frames[slot, spoken : spoken + pause, 0] = np.resize(self._silence, pause)
         self.counts[slot] = spoken + pause
 
-    def release(self, owner: Speech) -> None:
+    def release(self, owner: SegmentState) -> None:
         """Free the owner's slot, if it has one."""
         if owner.slot is not None:
-            self._tell(owner.slot)
+            self._report(owner.slot)
             self._owners[owner.slot] = None
             self._step.release(owner.slot)
             owner.slot = None
 
-    def _tell(self, slot: int) -> None:
+    def _report(self, slot: int) -> None:
         steps, drafted, accepted = self.totals[slot].tolist()
         if steps:
             committed = self.committed[slot].tolist()
@@ -103,7 +103,7 @@ class SlotTable:
         """A step of these slots took so long."""
         self.decode_us[slots] += round(1e6 * seconds)
 
-    def add(self, drawn: Drawn) -> list[Speech]:
+    def add(self, drawn: Drawn) -> list[SegmentState]:
         """Append what a step drew; returns the owners that have something to do now."""
         slots = drawn.slots
         self.totals[slots, 0] += 1

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum, auto
+import math
+from dataclasses import dataclass, replace
+from typing import Final
 
-from talkahead.audio.windows import WindowPlan
-from talkahead.config import RequestOptions
+from talkahead.audio.windows import Cut, WindowPlan
 from talkahead.engine.emitter import Channel
+from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.errors import TalkaheadError
-from talkahead.types import StopReason
-
-
-class Phase(Enum):
-    """Where a stream stands."""
-
-    SPEAKING = auto()
-    DRAINING = auto()
-    """Every window is sent, some are not acknowledged; a failure can still be told."""
-    FAILING = auto()
-    """It has an error, which must be the last response: the rest is awaited and closed first."""
+from talkahead.types import SegmentHeader, StopReason
 
 
 @dataclass(eq=False)
-class Speech:
+class SegmentState:
     """One segment of a stream. It owns a slot from its prefill to its last window."""
 
     stream: Stream
@@ -35,6 +24,7 @@ class Speech:
     start: int = 0
     """Frames already sent in windows."""
     slot: int | None = None
+    """Written by the slot table."""
     is_spoken: bool = False
     """Its last frame has been drawn, or its slot is full: only its pause and its windows are left."""
 
@@ -51,27 +41,31 @@ class Speech:
         """Silent frames behind its own."""
         return 0 if self.is_final else self.request.header.pause_frames
 
+    def mark_spoken(self) -> None:
+        self.is_spoken = True
 
-@dataclass(frozen=True)
-class SentWindow:
-    """A window in flight: its global sequence, when it left, and how long its audio is."""
-
-    sequence: int
-    sent_at: float
-    seconds: float
+    def advance(self, cut: Cut) -> None:
+        """The window has left."""
+        self.start = cut.stop
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Target steps, tokens drafted, drafted tokens accepted, microseconds that the steps took."""
+    """Of segments: the end of their text, whether one ended because its slot was full, and what they took."""
 
+    char_end: int = 0
+    was_cut_short: bool = False
     target_steps: int = 0
     drafted: int = 0
     accepted: int = 0
     decode_us: int = 0
+    """Microseconds of the target steps."""
 
     def __add__(self, other: Totals) -> Totals:
+        """The other's segments come later."""
         return Totals(
+            other.char_end,
+            self.was_cut_short or other.was_cut_short,
             self.target_steps + other.target_steps,
             self.drafted + other.drafted,
             self.accepted + other.accepted,
@@ -79,69 +73,83 @@ class Totals:
         )
 
 
-@dataclass(eq=False)
+@dataclass
+class Arrivals:
+    """How many of a stream's segments have come, and of how many, which the last one tells."""
+
+    count: int = 0
+    expected: int | None = None
+
+    @property
+    def are_complete(self) -> bool:
+        return self.expected is not None and self.count >= self.expected
+
+    def add(self, header: SegmentHeader) -> None:
+        self.count += 1
+        if header.last:
+            self.expected = header.segment + 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a stream fails, since when, and when its error may go out."""
+
+    error: TalkaheadError
+    since: float
+    due_at: float = math.inf
+
+
 class Stream:
-    """State of one stream; only the loop's thread touches it. Times are of the loop's clock, in seconds."""
+    """What may happen to a stream is its methods: others read its fields, and only the loop's thread does.
 
-    id: int
-    frontend: int
-    """Address of the frontend that its segments come from."""
-    generation: int
-    request_id: str
-    options: RequestOptions
-    plan: WindowPlan
-    arrived_at: float
-    deadline: float
-    """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
-    phase: Phase = Phase.SPEAKING
+    It speaks; it drains, when every window is sent and some are not acknowledged; it ends. On the way it may
+    fail: then its error must be the last response, and the rest is awaited and closed first. Times are of the
+    loop's clock, in seconds.
+    """
 
-    speeches: dict[int, Speech] = field(default_factory=dict)
-    """Segments that have arrived and are not done, by index."""
-    current: int = 0
-    """Index of the segment being spoken."""
-    num_arrived: int = 0
-    num_segments: int | None = None
-    """Known once the last one has arrived."""
-    waiting_since: float = 0.0
-    """When a segment that has not arrived was first missed."""
-    first_slot_at: float | None = None
-
-    chunk: int = 0
-    frames_sent: int = 0
-    spoken_chars: int = 0
-    totals: Totals = field(default_factory=Totals)
-    """Of the segments that are done."""
-    was_cut_short: bool = False
-    """A segment ended because its slot was full."""
-    reason: StopReason = StopReason.RUNNING
-
-    is_blocked: bool = False
-    """A window is ready, and too many are in flight."""
-    has_played: bool = False
-    """Its listener has audio: the deadline is about play-out from here on."""
-    in_flight: OrderedDict[int, SentWindow] = field(default_factory=OrderedDict)
-    """By chunk, oldest first."""
-    progress_at: float = 0.0
-    """When the vocoder was last seen at work on windows before our oldest."""
-    overtaken: int = 0
-    """Later windows of others acknowledged while our oldest was not."""
-
-    error: TalkaheadError | None = None
-    settled_at: float | None = None
-    """When the error of a failing stream may go out."""
-
-    @property
-    def speech(self) -> Speech | None:
-        """The segment to speak now, if it has arrived."""
-        return self.speeches.get(self.current)
-
-    @property
-    def has_all_segments(self) -> bool:
-        return self.num_segments is not None and self.num_arrived >= self.num_segments
+    def __init__(
+        self, request: SegmentRequest, generation: int, plan: WindowPlan, *, deadline: float, now: float
+    ) -> None:
+        self.id: Final = request.header.stream
+        self.frontend: Final = request.header.frontend
+        """Address of the frontend that its segments come from."""
+        self.generation: Final = generation
+        self.request_id: Final = request.request_id
+        self.options: Final = request.options
+        self.plan: Final = plan
+        self.arrived_at: Final = now
+        self.arrivals: Final = Arrivals()
+        self.in_flight: Final = InFlight()
+        self.chunk = 0
+        """Index of the next window."""
+        self.frames_sent = 0
+        self.totals = Totals()
+        """Of the segments that are done."""
+        self.current = 0
+        """Index of the segment being spoken."""
+        self.ending: StopReason | Failure | None = None
+        """None while it speaks, the reason of its last window while it drains."""
+        self.deadline = deadline
+        """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
+        self.is_blocked = False
+        """A window is ready, and too many are in flight."""
+        self._current_since = now
+        self._has_played = False
+        """Its listener has audio: the deadline is about play-out from here on."""
+        self._segments: dict[int, SegmentState] = {}
+        """Segments that have arrived and are not done, by index."""
 
     @property
     def is_speaking(self) -> bool:
-        return self.phase is Phase.SPEAKING
+        return self.ending is None
+
+    @property
+    def is_draining(self) -> bool:
+        return isinstance(self.ending, StopReason)
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.ending if isinstance(self.ending, Failure) else None
 
     @property
     def is_newcomer(self) -> bool:
@@ -149,19 +157,107 @@ class Stream:
         return self.chunk == 0
 
     @property
-    def oldest(self) -> SentWindow | None:
-        return next(iter(self.in_flight.values()), None)
+    def segment(self) -> SegmentState | None:
+        """The segment to speak now, if it has arrived."""
+        return self._segments.get(self.current)
 
-    def others(self, speech: Speech | None) -> Iterator[Speech]:
-        """The segments at hand but this one."""
-        return (one for one in list(self.speeches.values()) if one is not speech)
+    @property
+    def next_segment(self) -> SegmentState | None:
+        """The one after it, if it has arrived."""
+        return self._segments.get(self.current + 1)
 
-    def count_arrival(self, request: SegmentRequest) -> None:
-        self.num_arrived += 1
-        if request.header.last:
-            self.num_segments = request.header.segment + 1
+    @property
+    def segments(self) -> tuple[SegmentState, ...]:
+        """The segments at hand."""
+        return tuple(self._segments.values())
 
-    def hear(self, seconds: float, now: float) -> None:
-        """`seconds` more audio reached the listener, who still has some or had run dry."""
-        self.deadline = (max(self.deadline, now) if self.has_played else now) + seconds
-        self.has_played = True
+    @property
+    def expires_at(self) -> float:
+        """When the time that its client gives it is over."""
+        limit_ms = self.options.deadline_ms
+        return math.inf if limit_ms is None else self.arrived_at + 1e-3 * limit_ms
+
+    @property
+    def missing_since(self) -> float:
+        """Since when a segment that has not arrived is awaited."""
+        if isinstance(self.ending, Failure):
+            return math.inf if self.arrivals.are_complete else self.ending.since
+        return self._current_since if self.is_speaking and self.segment is None else math.inf
+
+    def arrive(self, request: SegmentRequest, channel: Channel) -> bool:
+        """Take a segment in; False where it has come before."""
+        index = request.header.segment
+        if index in self._segments or index < self.current:
+            return False
+        self.arrivals.add(request.header)
+        self._segments[index] = SegmentState(self, request, channel)
+        return True
+
+    def block(self) -> None:
+        """A window is ready and may not leave, until one does."""
+        self.is_blocked = True
+
+    def send(self, segment: SegmentState, cut: Cut, window: SentWindow) -> None:
+        """The next window leaves, of the segment being spoken, and awaits its acknowledgement."""
+        assert self.is_speaking and segment is self.segment
+        self.in_flight.add(self.chunk, window)
+        self.chunk += 1
+        self.frames_sent += cut.new
+        self.is_blocked = False
+        segment.advance(cut)
+
+    def acknowledge(self, chunk: int, ok: bool, now: float) -> SentWindow | None:
+        """A window has become audio, or failed to; None of one that was not in flight."""
+        window = self.in_flight.acknowledge(chunk, now)
+        if window is not None and ok:
+            # More for a listener who still has some, or has run dry.
+            self.deadline = (max(self.deadline, now) if self._has_played else now) + window.seconds
+            self._has_played = True
+        return window
+
+    def finish_segment(self, totals: Totals, now: float) -> None:
+        """The last window of the segment being spoken has left: on to the next one."""
+        self._segments.pop(self.current).channel.close()
+        self.totals += totals
+        self.current += 1
+        self._current_since = now
+
+    def close_others(self) -> list[SegmentState]:
+        """Segments that will not be spoken, as the stream ends with this one: they are closed."""
+        others = [segment for segment in self.segments if segment is not self.segment]
+        for segment in others:
+            segment.channel.close()
+            del self._segments[segment.index]
+        return others
+
+    def drain(self, reason: StopReason) -> None:
+        """Its last window has left."""
+        assert self.is_speaking and reason is not StopReason.RUNNING
+        self.ending = reason
+
+    def fail(self, error: TalkaheadError, now: float) -> bool:
+        """Speak no more; False where it fails already, of what came first."""
+        if self.failure is not None:
+            return False
+        self.ending = Failure(error, now)
+        self.is_blocked = False
+        return True
+
+    def settle(self, settle_s: float, now: float) -> bool:
+        """Whether it may end; an error waits `settle_s` behind the last audio."""
+        if self.is_speaking or self.in_flight:
+            return False
+        if not isinstance(self.ending, Failure):
+            return True
+        if self.arrivals.are_complete and self.ending.due_at == math.inf:
+            self.ending = replace(self.ending, due_at=now + (settle_s if self._has_played else 0.0))
+        return self.ending.due_at <= now
+
+    def end(self, error: TalkaheadError | None) -> None:
+        """Close the outlets of its segments; an error goes to one of them, behind the others."""
+        channels = [segment.channel for segment in self.segments if segment.channel.is_open]
+        for channel in channels if error is None else channels[1:]:
+            channel.close()
+        if error is not None and channels:
+            channels[0].fail(error)
+        self._segments.clear()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.engine.acknowledgements import LoadReport, StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel, Emitter
 from talkahead.engine.engine_config import EngineConfig
@@ -21,6 +20,7 @@ from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
 from talkahead.types import WindowHeader
 
 
@@ -60,7 +60,7 @@ class TalkerEngine:
     Args:
         address: of the acknowledgement socket; with 0 there is no flow control.
         telemetry: told about stages, gauges and ends.
-        tell: tells the frontend at an address how far a stream is; must return at once.
+        report_progress: tells the frontend at an address how far a stream is; must return at once.
         log: told of what fails here, for the server's log; must return at once.
         clock: seconds that never go back.
     """
@@ -72,7 +72,7 @@ class TalkerEngine:
         *,
         address: int = 0,
         telemetry: EngineTelemetry | None = None,
-        tell: Callable[[int, StreamProgress], None] = lambda address, progress: None,
+        report_progress: Callable[[int, StreamProgress], None] = lambda address, progress: None,
         log: Callable[[str], None] = lambda line: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -90,7 +90,7 @@ class TalkerEngine:
             clock=clock,
             telemetry=telemetry,
             address=address,
-            tell=tell,
+            report_progress=report_progress,
             log=log,
         )
         self._thread = threading.Thread(target=self._run, name="talker-loop", daemon=True)

@@ -7,38 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 import torch
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.engine.acknowledgements import LoadReport, StreamProgress, WindowDone
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
-from talkahead.engine.ledger import Ledger, cancelled
 from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.running_mean import RunningMean
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
-from talkahead.engine.stream import Speech, Stream
+from talkahead.engine.stream import SegmentState, Stream
+from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
-_SMOOTHING = 0.1
-
-
-@dataclass
-class _Mean:
-    """A running mean, in seconds, that forgets."""
-
-    seconds: float
-
-    def see(self, seconds: float) -> None:
-        self.seconds += _SMOOTHING * (seconds - self.seconds)
+_MEMORY = 10
+"""Observations that a mean remembers, about."""
 
 
 class TalkerLoop:
@@ -47,7 +38,7 @@ class TalkerLoop:
     Args:
         clock: seconds that never go back.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
-        tell: tells the frontend at an address how far a stream is; must return at once.
+        report_progress: tells the frontend at an address how far a stream is; must return at once.
         log: told why a stream failed, where that is no fault of its client's; must return at once.
     """
 
@@ -60,7 +51,7 @@ class TalkerLoop:
         clock: Callable[[], float],
         telemetry: EngineTelemetry,
         address: int,
-        tell: Callable[[int, StreamProgress], None],
+        report_progress: Callable[[int, StreamProgress], None],
         log: Callable[[str], None],
     ) -> None:
         self._backbone = backbone
@@ -77,13 +68,20 @@ class TalkerLoop:
             silence=config.tokens.tokens(np.array([config.speech.silence], np.int32)),
             telemetry=telemetry,
         )
-        self._ledger = Ledger(config, release=self._table.release, on_end=self._on_end, tell=tell, log=log)
-        self._cutter = WindowCutter(
-            self._table, self._ledger, config, telemetry, max_positions=positions, address=address
+        self._streams = Streams(
+            config,
+            release=self._table.release,
+            on_end=self._on_end,
+            report_progress=report_progress,
+            log=log,
         )
-        self._step_s = _Mean(0.002)
-        self._prefill_s = _Mean(0.01)
-        self._slot_s = _Mean(2.0)
+        self._cutter = WindowCutter(
+            self._table, self._streams, config, telemetry, max_positions=positions, address=address
+        )
+        self._step_s = RunningMean(_MEMORY, 0.002, _MEMORY)
+        self._prefill_s = RunningMean(_MEMORY, 0.01, _MEMORY)
+        self._slot_s = RunningMean(_MEMORY, 2.0, _MEMORY)
+        self._first_slot_at: dict[Stream, float] = {}
         self._has_changed = True
         self._running: list[int] = []
         self._review_at = math.inf
@@ -96,31 +94,31 @@ class TalkerLoop:
         self._has_changed = True
         now = self._clock()
         num_queued = self._num_queued()
-        stream = self._ledger.arrive(request, channel, now)
+        stream = self._streams.arrive(request, channel, now)
         if stream is None:
             return
         problem = self._unfit(request)
-        if stream.num_arrived == 1 and problem is None:
+        if stream.arrivals.count == 1 and problem is None:
             problem = self._refusal(request, num_queued, now)
         if problem is None:
-            self._ledger.settle(stream, now)
+            self._streams.settle(stream, now)
         else:
-            self._ledger.fail(stream, problem, now)
+            self._streams.fail(stream, problem, now)
 
     def acknowledge(self, done: WindowDone) -> None:
         """The vocoder is done with a window, which may let others leave."""
         self._has_changed = True
-        self._ledger.acknowledge(done, self._clock())
+        self._streams.acknowledge(done, self._clock())
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         """End a stream, or all of a request id; returns how many."""
         self._has_changed = True
-        return self._ledger.cancel(stream, request_id, self._clock())
+        return self._streams.cancel(stream, request_id, self._clock())
 
     def lose(self, window: WindowHeader, reason: str) -> None:
         """A window could not be sent."""
         self._has_changed = True
-        self._ledger.lose(window, reason, self._clock())
+        self._streams.lose(window, reason, self._clock())
 
     def look_at_clock(self) -> None:
         """Something may have fallen due."""
@@ -128,7 +126,7 @@ class TalkerLoop:
 
     def fail_all(self, error: TalkaheadError) -> None:
         """End every stream now, without waiting for anything."""
-        self._ledger.fail_all(error)
+        self._streams.fail_all(error)
         self._telemetry.pool(0, 0, 0)
 
     @property
@@ -142,7 +140,7 @@ class TalkerLoop:
 
     @property
     def num_windows_in_flight(self) -> int:
-        return self._ledger.num_in_flight
+        return self._streams.num_in_flight
 
     # The iteration
 
@@ -151,7 +149,7 @@ class TalkerLoop:
         now = self._clock()
         if self._has_changed or now >= self._review_at:
             self._has_changed = False
-            self._review_at = min(self._ledger.check(now), self._cutter.unblock(now))
+            self._review_at = min(self._streams.check(now), self._cutter.unblock(now))
             self._admit(now)
             self._schedule(now)
             self._report()
@@ -167,17 +165,17 @@ class TalkerLoop:
         self._table.charge(drawn.slots, self._clock() - before)
         due = self._table.add(drawn)
         now = self._clock()
-        self._step_s.see(now - before)
+        self._step_s.add(now - before)
         self._telemetry.stage("step", now - before)
-        for speech in due:
+        for segment in due:
             self._has_changed = True
-            self._cutter.advance(speech.stream, now)
+            self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
         ready = {
-            speech.slot: speech.stream
-            for speech in self._ledger.speaking()
-            if speech.slot is not None and not speech.stream.is_blocked
+            segment.slot: segment.stream
+            for segment in self._streams.speaking()
+            if segment.slot is not None and not segment.stream.is_blocked
         }
         choice = choose(
             [Contender(slot, stream.deadline, stream.is_newcomer) for slot, stream in ready.items()],
@@ -191,7 +189,7 @@ class TalkerLoop:
     # Admission
 
     def _num_queued(self) -> int:
-        return sum(speech.slot is None for speech in self._ledger.speaking())
+        return sum(segment.slot is None for segment in self._streams.speaking())
 
     def _unfit(self, request: SegmentRequest) -> TalkaheadError | None:
         """Why it cannot be spoken. What is not finite would stay in the slot and spoil its next user."""
@@ -211,7 +209,7 @@ class TalkerLoop:
 
     def _refusal(self, request: SegmentRequest, num_queued: int, now: float) -> TalkaheadError | None:
         """Why a new stream is not let in."""
-        if self._ledger.was_cancelled(request.request_id, now):
+        if self._streams.was_cancelled(request.request_id, now):
             return cancelled()
         if num_queued >= max(self._config.max_pending, self._table.num_free):
             wait_ms = 1e3 * self._predicted_first_chunk_s(num_queued)
@@ -226,15 +224,15 @@ class TalkerLoop:
         speech = self._config.speech
         steps = (2 + speech.lookahead_frames) * speech.steps_per_frame
         ahead = max(num_queued + 1 - self._table.num_free, 0)
-        wait_s = ahead * self._slot_s.seconds / self._backbone.num_slots
-        return wait_s + self._prefill_s.seconds + steps * self._step_s.seconds
+        wait_s = ahead * self._slot_s.value / self._backbone.num_slots
+        return wait_s + self._prefill_s.value + steps * self._step_s.value
 
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
-        waiting = [speech for speech in self._ledger.speaking() if speech.slot is None]
+        waiting = [segment for segment in self._streams.speaking() if segment.slot is None]
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
-            waiting.sort(key=lambda speech: (speech.stream.is_newcomer, speech.stream.deadline))
+            waiting.sort(key=lambda segment: (segment.stream.is_newcomer, segment.stream.deadline))
             self._reclaim(len(waiting) - self._table.num_free)
             chosen = self._within_budget(waiting[: self._table.num_free])
         else:
@@ -242,54 +240,53 @@ class TalkerLoop:
         if chosen:
             self._prefill(chosen, now)
 
-    def _within_budget(self, speeches: list[Speech]) -> list[Speech]:
+    def _within_budget(self, segments: list[SegmentState]) -> list[SegmentState]:
         """The first few, at least one, whose prompts may be prefilled before the next step."""
-        rows = accumulate(len(speech.request.prompt) for speech in speeches)
+        rows = accumulate(len(segment.request.prompt) for segment in segments)
         fitting = sum(total <= self._config.max_prefill_rows for total in rows)
-        return speeches[: max(fitting, 1)]
+        return segments[: max(fitting, 1)]
 
-    def _next_segments(self, with_slot: bool) -> list[Speech]:
+    def _next_segments(self, with_slot: bool) -> list[SegmentState]:
         """Segments after the ones being spoken, of streams that have begun; the first to run dry in front."""
         following = (
-            stream.speeches.get(stream.current + 1)
-            for stream in self._ledger
-            if stream.is_speaking and not stream.is_newcomer
+            stream.next_segment for stream in self._streams if stream.is_speaking and not stream.is_newcomer
         )
         chosen = [one for one in following if one is not None and (one.slot is not None) == with_slot]
-        return sorted(chosen, key=lambda speech: speech.stream.deadline)
+        return sorted(chosen, key=lambda segment: segment.stream.deadline)
 
     def _reclaim(self, num_missing: int) -> None:
         """Take back slots that hold next segments: who waits now goes first, they are prefilled again."""
-        for speech in reversed(self._next_segments(with_slot=True)):
+        for segment in reversed(self._next_segments(with_slot=True)):
             if num_missing <= 0:
                 return
-            self._table.release(speech)
+            self._table.release(segment)
             num_missing -= 1
 
-    def _prefill(self, speeches: list[Speech], now: float) -> None:
+    def _prefill(self, segments: list[SegmentState], now: float) -> None:
         self._has_changed = True
-        slots = [self._table.claim(speech) for speech in speeches]
+        slots = [self._table.claim(segment) for segment in segments]
         tokens = self._step.admit(
-            [_admission(slot, speech.request) for slot, speech in zip(slots, speeches, strict=True)]
+            [_admission(slot, segment.request) for slot, segment in zip(slots, segments, strict=True)]
         )
         done = self._clock()
-        self._prefill_s.see(done - now)
+        self._prefill_s.add(done - now)
         self._telemetry.stage("prefill", done - now)
-        for slot, speech, token in zip(slots, speeches, tokens, strict=True):
+        for slot, segment, token in zip(slots, segments, tokens, strict=True):
             self._table.start(slot, token)
-            stream = speech.stream
-            if stream.first_slot_at is None:
-                stream.first_slot_at = now
+            stream = segment.stream
+            if stream not in self._first_slot_at:
+                self._first_slot_at[stream] = now
                 self._telemetry.stage("queue", now - stream.arrived_at)
-            if speech.index == stream.current:
+            if segment is stream.segment:
                 self._cutter.advance(stream, done)
 
     # Account
 
     def _on_end(self, stream: Stream, reason: StopReason) -> None:
         self._has_changed = True
-        if stream.first_slot_at is not None:
-            self._slot_s.see(self._clock() - stream.first_slot_at)
+        began = self._first_slot_at.pop(stream, None)
+        if began is not None:
+            self._slot_s.add(self._clock() - began)
         self._telemetry.ended(reason)
 
     def _report(self) -> None:
@@ -299,12 +296,12 @@ class TalkerLoop:
     def _measured_load(self) -> LoadReport:
         num_queued = self._num_queued()
         return LoadReport(
-            active=sum(stream.is_speaking for stream in self._ledger) - num_queued,
+            active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
-            open_streams=len(self._ledger),
+            open_streams=len(self._streams),
             slots=self._backbone.num_slots,
             predicted_first_chunk_ms=1e3 * self._predicted_first_chunk_s(num_queued),
-            windows_in_flight=self._ledger.num_in_flight,
+            windows_in_flight=self._streams.num_in_flight,
         )
 
 

@@ -7,11 +7,13 @@ import math
 from talkahead.audio.windows import Cut
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
-from talkahead.engine.ledger import Ledger
+from talkahead.engine.in_flight import SentWindow
 from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
-from talkahead.engine.stream import Phase, SentWindow, Speech, Stream, Totals
+from talkahead.engine.stream import SegmentState, Stream, Totals
+from talkahead.engine.streams import Streams
 from talkahead.families.contracts import Frames
+from talkahead.transport.messages import WindowDone
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, Stats, StopReason, WindowHeader
 
 
@@ -26,7 +28,7 @@ class WindowCutter:
     def __init__(
         self,
         table: SlotTable,
-        ledger: Ledger,
+        streams: Streams,
         config: EngineConfig,
         telemetry: EngineTelemetry,
         *,
@@ -34,7 +36,7 @@ class WindowCutter:
         address: int,
     ) -> None:
         self._table = table
-        self._ledger = ledger
+        self._streams = streams
         self._config = config
         self._telemetry = telemetry
         self._max_positions = max_positions
@@ -44,25 +46,24 @@ class WindowCutter:
 
     def advance(self, stream: Stream, now: float) -> None:
         """Send what can be sent; then the slot says at how many frames to come back."""
-        while (speech := stream.speech) is not None and stream.is_speaking:
-            slot = speech.slot
+        while (segment := stream.segment) is not None and stream.is_speaking:
+            slot = segment.slot
             if slot is None:
                 return
-            room = (self._max_positions - len(speech.request.prompt)) // self._steps
-            self._pause_when_spoken(speech, slot, room)
-            cap = max(self._allowance(stream, speech), 1)
+            room = (self._max_positions - len(segment.request.prompt)) // self._steps
+            self._pause_when_spoken(segment, slot, room)
+            cap = max(self._allowance(segment), 1)
             frames = min(self._frames_in(slot), cap)
-            cut = stream.plan.cut(speech.start, stream.chunk, frames, ended=speech.is_spoken or frames == cap)
-            stream.is_blocked = cut is not None and not self._may_send(stream, now)
+            chunk, ended = stream.chunk, segment.is_spoken or frames == cap
+            cut = stream.plan.cut(segment.start, chunk, frames, ended)
             if cut is None:
-                needed = stream.plan.frames_needed(speech.start, stream.chunk)
+                needed = stream.plan.frames_needed(segment.start, chunk)
                 self._table.wake_at[slot] = min(needed, cap, room) * self._steps
                 return
-            if stream.is_blocked:
+            if not self._may_send(stream, now):
+                stream.block()
                 return
-            self._send(stream, speech, slot, cut, now)
-            if cut.is_last:
-                self._finish_segment(stream, speech, slot, now)
+            self._send(segment, slot, cut, now)
 
     def _has_ended(self, slot: int) -> bool:
         return bool(self._table.ended[slot])
@@ -71,68 +72,63 @@ class WindowCutter:
         config = self._config
         is_ahead = not stream.is_newcomer and stream.deadline - now > config.max_lead_s
         bound = config.max_windows_ahead if is_ahead else config.max_windows
-        return len(stream.in_flight) < config.max_windows_per_stream and self._ledger.num_in_flight < bound
+        return len(stream.in_flight) < config.max_windows_per_stream and self._streams.num_in_flight < bound
 
     def unblock(self, now: float) -> float:
         """Send what was held back and may leave now; returns when one held back is no longer far ahead."""
-        blocked = [stream for stream in self._ledger if stream.is_blocked]
+        blocked = [stream for stream in self._streams if stream.is_blocked]
         for stream in sorted(blocked, key=lambda stream: stream.deadline):
             self.advance(stream, now)
         waits = (stream.deadline - self._config.max_lead_s for stream in blocked if stream.is_blocked)
         return min((at for at in waits if at > now), default=math.inf)
 
-    def _pause_when_spoken(self, speech: Speech, slot: int, room: int) -> None:
+    def _pause_when_spoken(self, segment: SegmentState, slot: int, room: int) -> None:
         """At its end, or where its slot has no room for a frame more, a segment is followed by its pause."""
         drawn = self._frames_in(slot)
-        if not speech.is_spoken and (self._has_ended(slot) or drawn >= room):
-            speech.is_spoken = True
-            spoken, pause = (frames * self._steps for frames in (min(drawn, room), speech.pause_frames))
+        if not segment.is_spoken and (self._has_ended(slot) or drawn >= room):
+            segment.mark_spoken()
+            spoken, pause = (frames * self._steps for frames in (min(drawn, room), segment.pause_frames))
             self._table.fall_silent(slot, spoken, pause)
 
     def _frames_in(self, slot: int) -> int:
         """Whole frames of the segment in a slot."""
         return int(self._table.counts[slot]) // self._steps
 
-    def _allowance(self, stream: Stream, speech: Speech) -> int:
+    def _allowance(self, segment: SegmentState) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""
+        stream = segment.stream
         allowed = int(stream.options.max_seconds * self._config.speech.frames_per_s)
-        return allowed - (stream.frames_sent - speech.start)
+        return allowed - (stream.frames_sent - segment.start)
 
-    def _send(self, stream: Stream, speech: Speech, slot: int, cut: Cut, now: float) -> None:
-        stream.frames_sent += cut.new
-        speech.start = cut.stop
+    def _send(self, segment: SegmentState, slot: int, cut: Cut, now: float) -> None:
+        stream, reason = segment.stream, self._reason(segment, slot, cut)
+        if reason is not StopReason.RUNNING:
+            # Segments that will not be spoken are closed before the last window leaves.
+            for other in stream.close_others():
+                self._table.release(other)
+        header, stats = self._header(stream, cut, reason), self._stats(segment, slot, cut, reason)
+        segment.channel.send(Window(header, self._frames(slot, cut), stats))
+        self._account(segment, cut, now)
         if cut.is_last:
-            stream.spoken_chars = speech.request.header.char_end
-            stream.was_cut_short |= not self._has_ended(slot)
-            stream.reason = self._reason(stream, speech, slot)
-        if stream.reason is not StopReason.RUNNING:
-            self._close_rest(stream, speech)
-        header = self._header(stream, cut)
-        speech.channel.send(Window(header, self._frames(slot, cut), self._stats(stream, speech, slot)))
-        self._account(stream, cut.new / self._config.speech.frames_per_s, now)
+            self._finish_segment(segment, slot, reason, now)
 
-    def _reason(self, stream: Stream, speech: Speech, slot: int) -> StopReason:
-        """Why the stream ends with this segment, or RUNNING when it does not."""
-        is_spoken = speech.is_final and self._has_ended(slot)
-        if not is_spoken and self._allowance(stream, speech) <= speech.start:
+    def _reason(self, segment: SegmentState, slot: int, cut: Cut) -> StopReason:
+        """Why the stream ends with this window, or RUNNING when it does not."""
+        has_ended = self._has_ended(slot)
+        is_spoken = segment.is_final and has_ended
+        if cut.is_last and not is_spoken and self._allowance(segment) <= cut.stop:
             return StopReason.MAX_SECONDS
-        if not speech.is_final:
+        if not (cut.is_last and segment.is_final):
             return StopReason.RUNNING
-        return StopReason.LENGTH if stream.was_cut_short else StopReason.END_OF_SPEECH
-
-    def _close_rest(self, stream: Stream, speech: Speech) -> None:
-        """The stream ends here: segments that will not be spoken are closed before its last window leaves."""
-        for other in stream.others(speech):
-            self._table.release(other)
-            other.channel.close()
-            del stream.speeches[other.index]
+        was_cut_short = segment.stream.totals.was_cut_short or not has_ended
+        return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
     def _frames(self, slot: int, cut: Cut) -> Frames:
         """Of a window, [W, C]."""
         tokens = self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
         return self._config.tokens.frames(tokens)
 
-    def _header(self, stream: Stream, cut: Cut) -> WindowHeader:
+    def _header(self, stream: Stream, cut: Cut, reason: StopReason) -> WindowHeader:
         return WindowHeader(
             address=self._address,
             stream=stream.id,
@@ -142,50 +138,52 @@ class WindowCutter:
             context=cut.context,
             new=cut.new,
             lookahead=cut.lookahead,
-            last=int(stream.reason is not StopReason.RUNNING),
-            reason=int(stream.reason),
+            last=int(reason is not StopReason.RUNNING),
+            reason=int(reason),
             position=cut.start,
         )
 
-    def _stats(self, stream: Stream, speech: Speech, slot: int) -> Stats:
-        totals, pair = stream.totals + self._totals(slot), self._table.pair_of(slot)
+    def _stats(self, segment: SegmentState, slot: int, cut: Cut, reason: StopReason) -> Stats:
+        stream, pair = segment.stream, self._table.pair_of(slot)
+        totals = stream.totals + self._totals(segment, slot)
         return Stats(
             stream=stream.id,
-            seed=speech.request.header.seed,
-            frames=stream.frames_sent,
+            seed=segment.request.header.seed,
+            frames=stream.frames_sent + cut.new,
             target_steps=totals.target_steps,
             drafted=totals.drafted,
             accepted=totals.accepted,
-            pool_size=sum(one.is_speaking for one in self._ledger),
-            stop_reason=int(stream.reason),
-            char_end=stream.spoken_chars,
+            pool_size=sum(one.is_speaking for one in self._streams),
+            stop_reason=int(reason),
+            char_end=totals.char_end if cut.is_last else stream.totals.char_end,
             decode_us=totals.decode_us,
             drafter=DRAFTER_NAMES.index(pair.drafter),
             verifier=VERIFIER_NAMES.index(pair.verifier),
         )
 
-    def _totals(self, slot: int) -> Totals:
+    def _totals(self, segment: SegmentState, slot: int) -> Totals:
         steps, drafted, accepted = self._table.totals[slot].tolist()
-        return Totals(steps, drafted, accepted, int(self._table.decode_us[slot]))
+        char_end, was_cut_short = segment.request.header.char_end, not self._has_ended(slot)
+        return Totals(char_end, was_cut_short, steps, drafted, accepted, int(self._table.decode_us[slot]))
 
-    def _account(self, stream: Stream, seconds: float, now: float) -> None:
-        """A window has left."""
+    def _account(self, segment: SegmentState, cut: Cut, now: float) -> None:
+        """A window leaves."""
+        stream = segment.stream
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
-        if self._address:
-            self._ledger.sent(stream, SentWindow(self._sequence, now, seconds))
-        else:
-            stream.hear(seconds, now)
-        stream.chunk += 1
+        chunk, seconds = stream.chunk, cut.new / self._config.speech.frames_per_s
+        self._streams.send(segment, cut, SentWindow(self._sequence, now, seconds))
         self._sequence += 1
+        if not self._address:
+            self._streams.acknowledge(WindowDone(stream.id, stream.generation, chunk), now)
 
-    def _finish_segment(self, stream: Stream, speech: Speech, slot: int, now: float) -> None:
+    def _finish_segment(self, segment: SegmentState, slot: int, reason: StopReason, now: float) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""
-        stream.totals += self._totals(slot)
-        self._table.release(speech)
-        if stream.reason is not StopReason.RUNNING:
-            stream.phase = Phase.DRAINING
-            self._ledger.settle(stream, now)
-            return
-        speech.channel.close()
-        self._ledger.go_on(stream, now)
+        stream, totals = segment.stream, self._totals(segment, slot)
+        self._table.release(segment)
+        if reason is StopReason.RUNNING:
+            stream.finish_segment(totals, now)
+            self._streams.report_progress(stream)
+        else:
+            stream.drain(reason)
+            self._streams.settle(stream, now)

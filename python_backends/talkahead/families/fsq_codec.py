@@ -48,15 +48,21 @@ def copy_weights(source: Path, folder: Path) -> None:
 class FsqCodec:
     """`Codec` over a folder as transformers' `save_pretrained` writes it.
 
-    A third of the model speaks and the rest hears; each is loaded when it is first used, for the servers use
-    one of them each.
+    A third of the model speaks and the rest hears. Names and shapes of all tensors are checked at once, but
+    each part is loaded when it is first used, for the servers use one of them each.
+
+    Raises:
+        ArtifactMismatch: the folder holds another codec, or not the tensors that its configuration asks for;
+            those that hear may be missing.
     """
 
     family: ClassVar[str]
     model_name: ClassVar[str]
     context_frames = 50
     lookahead_frames = 5
-    """More of both brings little (docs say what), and each frame ahead delays the first chunk by 20 ms."""
+    """With random weights of the published size, windows are so 16.8 dB from the whole, 17.9 with 100 frames
+    back, 17.4 with 13 ahead (the reach of convolutions and overlaps). Each one ahead delays the first chunk.
+    """
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         self._folder, self._device = folder, device
@@ -68,6 +74,14 @@ class FsqCodec:
                 f"{self._model_class.config_class.model_type!r}, as transformers writes it"
             )
         self.config = self._model_class.config_class.from_pretrained(folder)
+        with torch.device("meta"):
+            self._skeleton = self._model_class(self.config)
+            self._shape_decoder(self._skeleton.acoustic_decoder)
+        self._skeleton.to("meta")  # the library puts a tensor elsewhere
+        self._path = present(folder / WEIGHTS)
+        self._can_encode = fill(
+            self._skeleton, _shapes(self._path), self._path, lambda name: not name.startswith(_SPEAKING)
+        )
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Self:
@@ -135,33 +149,38 @@ class FsqCodec:
     @cached_property
     def _decoder(self) -> FsqModel:
         """The library's model, of which only what speaks is really there."""
-        with torch.device("meta"):
-            model = self._model_class(self.config)
+        model = self._skeleton
         for name in _SPEAKING:
             setattr(model, name, type(getattr(model, name))(self.config))
         self._shape_decoder(model.acoustic_decoder)
-        path = self._folder / WEIGHTS
-        fill(model, _weights(path, _SPEAKING), path, lambda name: not name.startswith(_SPEAKING))
+        model.load_state_dict(_tensors(self._path, _SPEAKING), strict=False)
         for name in _SPEAKING:
             getattr(model, name).to(self._device)
         return cast("FsqModel", model.eval().requires_grad_(False))
 
     @cached_property
     def _encoder(self) -> FsqModel:
-        model, found = self._model_class.from_pretrained(
-            self._folder, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
-        )
-        names = [*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])]
-        if lacking := sorted(name for name in names if not name.startswith("acoustic_decoder")):
+        if not self._can_encode:
             raise TalkaheadError(
-                f"{self._folder / WEIGHTS} holds no whole encoder ({lacking[0]} is not there as config.json "
-                "has it); import the checkpoint with all its weights to speak like a recording"
+                f"{self._path} holds no whole encoder; import the checkpoint with all its weights to speak "
+                "like a recording"
             )
+        # The causal decoder has other shapes than the library's; none is needed here.
+        model = self._model_class.from_pretrained(
+            self._folder, dtype=torch.float32, ignore_mismatched_sizes=True
+        )
         model.acoustic_decoder = nn.Identity()
         return cast("FsqModel", model.to(self._device).eval().requires_grad_(False))
 
 
-def _weights(path: Path, parts: tuple[str, ...]) -> dict[str, Tensor]:
+def _shapes(path: Path) -> dict[str, Tensor]:
+    """The file's tensors, without their values."""
+    with safe_open(path, "pt") as file:
+        shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+
+
+def _tensors(path: Path, parts: tuple[str, ...]) -> dict[str, Tensor]:
     with safe_open(path, "pt") as file:
         return {name: file.get_tensor(name).float() for name in file.keys() if name.startswith(parts)}  # noqa: SIM118
 

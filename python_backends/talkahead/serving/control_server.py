@@ -9,10 +9,11 @@ from dataclasses import asdict
 import numpy as np
 
 from talkahead.config import ModelConfig
-from talkahead.engine.acknowledgements import ControlClient, LoadReport
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.serving.triton_api import InferenceRequest, TritonApi, Wire
 from talkahead.serving.voices import Voices
+from talkahead.transport.control_client import ControlClient
+from talkahead.transport.messages import LoadReport
 
 
 class ControlServer:

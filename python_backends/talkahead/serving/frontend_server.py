@@ -13,7 +13,6 @@ import numpy as np
 
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.draft_files import read_offer
-from talkahead.engine.acknowledgements import ProgressReceiver, rendezvous_folder
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.families.contracts import Segment, Units
 from talkahead.families.registry import load_family
@@ -22,13 +21,14 @@ from talkahead.manifest import Manifest
 from talkahead.serving import reference_reader
 from talkahead.serving.fair_rounds import FairRounds
 from talkahead.serving.reference_reader import Reference, ReferenceReader
-from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
 from talkahead.speculation.pairs import select
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
+from talkahead.transport.receivers import ProgressReceiver
+from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63
@@ -87,7 +87,7 @@ class FrontendServer:
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
         self._progress = ProgressReceiver()
-        self._progress.start(self._paces.hear)
+        self._progress.start(self._paces.update)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:

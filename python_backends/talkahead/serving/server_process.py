@@ -16,8 +16,8 @@ from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import prepare
-from talkahead.serving.rendezvous import draining_flag
 from talkahead.serving.server_log import LogLevel
+from talkahead.transport.rendezvous import draining_flag
 
 _SHARED_MEMORY = Path("/dev/shm")
 

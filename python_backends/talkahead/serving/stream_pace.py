@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from talkahead.engine.acknowledgements import StreamProgress
+from talkahead.transport.messages import StreamProgress
 
 _MAX_AHEAD = 8
 """Segments sent and not yet spoken: so many of a stream that is left are encoded for nothing."""
@@ -26,7 +26,7 @@ class StreamPace:
         self._sent = 0
         self._waiting: Callable[[], None] | None = None
         self._alarm: threading.Timer | None = None
-        self._has_heard = False
+        self._has_talker = False
         self._lock = threading.Lock()
         self.is_over = False
         """The talker is done with the stream: what has not been sent need not be."""
@@ -44,9 +44,9 @@ class StreamPace:
                 return
         go()
 
-    def hear(self, progress: StreamProgress) -> None:
+    def update(self, progress: StreamProgress) -> None:
         with self._lock:
-            self._has_heard = True
+            self._has_talker = True
             if self._alarm is not None:
                 self._alarm.cancel()
             self.is_over |= progress.is_over
@@ -54,14 +54,14 @@ class StreamPace:
         self._release()
 
     def _watch(self) -> None:
-        if not self._has_heard and self._alarm is None:
+        if not self._has_talker and self._alarm is None:
             self._alarm = threading.Timer(self._patience_s, self._give_up)
             self._alarm.daemon = True
             self._alarm.start()
 
     def _give_up(self) -> None:
         with self._lock:
-            if not self._has_heard:
+            if not self._has_talker:
                 self._limit = float("inf")
         self._release()
 
@@ -85,7 +85,7 @@ class StreamPaces:
     def close(self, stream: int) -> None:
         self._paces.pop(stream, None)
 
-    def hear(self, progress: StreamProgress) -> None:
+    def update(self, progress: StreamProgress) -> None:
         pace = self._paces.get(progress.stream)
         if pace is not None:
-            pace.hear(progress)
+            pace.update(progress)

@@ -10,7 +10,6 @@ import numpy as np
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import ModelConfig, RequestOptions
-from talkahead.engine.acknowledgements import AcknowledgementReceiver, ProgressSender
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
@@ -26,6 +25,8 @@ from talkahead.serving.triton_api import InferenceRequest, ResponseSender, Trito
 from talkahead.speculation.pairs import Offer
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import TalkerTelemetry
+from talkahead.transport.receivers import AcknowledgementReceiver
+from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
 
 _WARM_UP_SYMBOLS = 40
@@ -84,7 +85,7 @@ class TalkerServer:
             limits,
             address=self._receiver.address,
             telemetry=self._telemetry,
-            tell=self._progress.send,
+            report_progress=self._progress.send,
             log=api.Logger.log_error,
         )
         self._receiver.start(self._engine)

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import ModelConfig
-from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
 from talkahead.families.contracts import CodecWindow, Decoded
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
@@ -23,6 +22,8 @@ from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
+from talkahead.transport.messages import WindowDone
+from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import WindowHeader
 
 _WIDTH_STEP = 16

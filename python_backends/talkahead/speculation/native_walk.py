@@ -117,8 +117,8 @@ def ratio(
     return call.accepted
 
 
-def advance(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
-    """What `after_path.advance` does and returns."""
+def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
+    """What `next_roots.advance_rows` does and returns."""
     library, state = _library(scored), ContextAddresses.of(context)
     if library is None or not NativeSampler.fits(scored.hidden) or not state.is_state:
         return None

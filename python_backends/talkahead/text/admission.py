@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import NoReturn
 
 from talkahead.errors import BadRequest
-from talkahead.text.inline_marks import FIELD, check_marks
+from talkahead.text.inline_marks import FIELD, check_marks, refuse_marks
 from talkahead.text.transliteration import LATIN, flatten
 from talkahead.text.written_forms import VULGAR_FRACTIONS
 
@@ -41,20 +42,39 @@ def admit(text: str) -> None:
         BadRequest: it is empty, too long, has control characters, nothing to say, a script that is not
         read, or a mark of `inline_marks` that cannot be spoken.
     """
-    if not text.strip():
-        raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters with at least one word or number")
-    if len(text) > MAX_CHARACTERS:
-        raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters")
-    _refuse_control_characters(text)
+    _check_form(text)
     flat = flatten(text)
     check_marks(flat)
     if not text.isascii():
         _refuse_other_scripts(flat)
     if not _SPEAKABLE.search(flat):
-        only = (
-            "emoji and symbols" if any(unicodedata.category(mark) == "So" for mark in text) else "punctuation"
-        )
-        raise BadRequest(FIELD, text, f"text with at least one word or number, not only {only}")
+        _refuse_silence(text)
+
+
+def admit_as_written(text: str) -> None:
+    """Returns if the text can be read out by a talker that is given its characters, in whatever script.
+
+    Raises:
+        BadRequest: it is empty, too long, has control characters, nothing to say, or a mark of
+        `inline_marks`, which would be read out.
+    """
+    _check_form(text)
+    refuse_marks(text)
+    if not any(character.isalnum() for character in text):
+        _refuse_silence(text)
+
+
+def _check_form(text: str) -> None:
+    if not text.strip():
+        raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters with at least one word or number")
+    if len(text) > MAX_CHARACTERS:
+        raise BadRequest(FIELD, text, f"1 to {MAX_CHARACTERS:,} characters")
+    _refuse_control_characters(text)
+
+
+def _refuse_silence(text: str) -> NoReturn:
+    only = "emoji and symbols" if any(unicodedata.category(mark) == "So" for mark in text) else "punctuation"
+    raise BadRequest(FIELD, text, f"text with at least one word or number, not only {only}")
 
 
 def _refuse_control_characters(text: str) -> None:

@@ -26,7 +26,7 @@ LONG_TEXT_CHARACTERS = 500
 PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, CLAUSE_PAUSE_S = 0.6, 0.35, 0.12
 _CLOSING = frozenset(")]}|")
 """Pauses inside a sentence only, not at the end of the text."""
-_BLANK_LINE = re.compile(r"\n\s*\n")
+BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,10 @@ class TextFrontend:
         admit(text)
         return [token.text for token in self._normalizer.normalize(text) if not token.is_pause]
 
+    def spoken(self, text: str) -> list[SpokenWord]:
+        """The words and pauses of a text that has been admitted, uncut and without prosody."""
+        return self._spoken(list(self._normalizer.normalize(text)))
+
     def _segments(self, text: str) -> Iterator[TextSegment]:
         for piece, following in pairwise(chain(self._pieces(text), (None,))):
             if piece:
@@ -124,7 +128,7 @@ class TextFrontend:
 def _pause_s(text: str, piece: _Piece, following: _Piece) -> float:
     """How long a reader stops after a piece, by its last mark and the blank lines before the next."""
     last = piece.tokens[-1]
-    if _BLANK_LINE.search(text, last.start, following.tokens[0].start):
+    if BLANK_LINE.search(text, last.start, following.tokens[0].start):
         return PARAGRAPH_PAUSE_S
     if last.is_end:
         return SENTENCE_PAUSE_S

@@ -75,6 +75,12 @@ def check_marks(flat: str) -> None:
             _check_phonemes(match["pr_text"], match["pr_phonemes"].split())
 
 
+def refuse_marks(text: str) -> None:
+    """Returns if the text has no marks; raises BadRequest for the first one."""
+    if found := _MARK.search(text):
+        raise BadRequest(FIELD, found[0], "text without such marks: this talker reads it as it is written")
+
+
 def _check_phonemes(word: str, phonemes: list[str]) -> None:
     for phoneme in phonemes:
         if phoneme not in _PHONEMES:

@@ -171,12 +171,11 @@ class Pool:
             self._leave([one for one in self.running if self._has_ended(one)])
 
     def run(self) -> None:
+        drawn = self.step.run([one.slot for one in self.running])
         by_slot = {one.slot: one for one in self.running}
-        drawn = self.step.run(list(by_slot))
         for row, slot in enumerate(drawn.slots.tolist()):
-            utterance = by_slot[slot]
-            utterance.tokens += drawn.tokens[row, : drawn.counts[row], 0].tolist()
-            utterance.steps += 1
+            by_slot[slot].tokens += drawn.tokens[row, : drawn.counts[row], 0].tolist()
+            by_slot[slot].steps += 1
 
     def join(self, utterances: list[Utterance]) -> None:
         if not utterances:
@@ -188,7 +187,7 @@ class Pool:
             utterance.slot = slot
         firsts = self.step.admit(
             [
-                Admission(one.slot, one.prompt, one.options, one.seed, 0, history=one.history)
+                Admission(one.slot, one.prompt, one.options, one.seed, segment=0, history=one.history)
                 for one in utterances
             ]
         )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from talkahead.config import RequestOptions
-from talkahead.engine.acknowledgements import StreamProgress, WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -17,13 +16,14 @@ from talkahead.engine.engine_telemetry import NoTelemetry
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import TalkaheadError
-from talkahead.families.single_code import SingleCode
+from talkahead.families.code_tokens import CodeTokens
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
+from talkahead.transport.messages import StreamProgress, WindowDone
 from talkahead.types import SegmentHeader, StopReason, WindowHeader
 from torch import Tensor
 
@@ -45,7 +45,7 @@ SPEECH = SpeechFormat(
     max_positions=FRAME_LIMIT + 8,
     segment_positions=FRAME_LIMIT + 8,
 )
-CONFIG = EngineConfig(SPEECH, SingleCode.of(SPEECH), first_chunk_limit_s=0.1)
+CONFIG = EngineConfig(SPEECH, CodeTokens(SPEECH.codebooks), first_chunk_limit_s=0.1)
 
 
 def script(voice: int, frames: int) -> list[int]:
@@ -158,7 +158,7 @@ class Rig:
         self.log: list[tuple[str, Outlet]] = []
         self.outlets: list[Outlet] = []
         self.answered: set[tuple[int, int, int]] = set()
-        self.told: list[StreamProgress] = []
+        self.progress: list[StreamProgress] = []
         self.logged: list[str] = []
         self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
@@ -168,7 +168,7 @@ class Rig:
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
             address=address,
-            tell=self._hear,
+            report_progress=self._take_progress,
             log=self.logged.append,
         )
 
@@ -208,9 +208,9 @@ class Rig:
     def _lose(self, window: Window, failure: Exception) -> None:
         self._losses.append((window.header, str(failure)))
 
-    def _hear(self, address: int, progress: StreamProgress) -> None:
+    def _take_progress(self, address: int, progress: StreamProgress) -> None:
         assert address == FRONTEND
-        self.told.append(progress)
+        self.progress.append(progress)
 
     def run(self, turns: int = 10_000) -> float:
         """Turn until there is nothing to do (or so many turns); returns the wait that the loop asks for."""

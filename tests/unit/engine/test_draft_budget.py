@@ -33,9 +33,9 @@ def run(
         size = budget.choose(rows)
         chosen.append(size)
         slower = 1.0 + noise * abs(chance.gauss(0.0, 1.0))
-        budget.see(rows, size, 1e-3 * cost(rows, size) * slower)
+        budget.observe_cost(rows, size, 1e-3 * cost(rows, size) * slower)
         spread = noise * chance.gauss(0.0, 1.0) if size > 1 else 0.0
-        budget.heed(size, max(GAINS[size] + spread, 1.0), rows)
+        budget.observe_gain(size, max(GAINS[size] + spread, 1.0), rows)
     return chosen
 
 
@@ -52,8 +52,8 @@ def test_a_step_that_does_not_pay_is_stepped_over() -> None:
     budget = DraftBudget((1, 2, 4))
     for _ in range(500):
         size = budget.choose(1)
-        budget.see(1, size, {1: 1e-3, 2: 1.6e-3, 4: 1.7e-3}[size])
-        budget.heed(size, {1: 1.0, 2: 1.5, 4: 2.5}[size], 1)
+        budget.observe_cost(1, size, {1: 1e-3, 2: 1.6e-3, 4: 1.7e-3}[size])
+        budget.observe_gain(size, {1: 1.0, 2: 1.5, 4: 2.5}[size], 1)
     assert budget.choose(1) == 4
 
 
@@ -81,8 +81,8 @@ def test_streams_without_a_draft_are_thought_of() -> None:
 
     for _ in range(2_000):
         size = budget.choose(16)
-        budget.see(16, size, cost(size))
-        budget.heed(size, GAINS[size], 1, others=15.0)
+        budget.observe_cost(16, size, cost(size))
+        budget.observe_gain(size, GAINS[size], 1, others=15.0)
     best_of_all = max(SIZES, key=lambda size: (15 + GAINS[size]) / cost(size))
     assert usual([budget.choose(16) for _ in range(100)]) == best_of_all == 1
     assert usual(run(budget, 1, 2_000)[-100:]) > 8
@@ -120,8 +120,8 @@ def test_a_machine_whose_speed_wanders_moves_nothing() -> None:
         size = budget.choose(1)
         slowness = 1.0 + 0.6 * (index // 700 % 2)
         chosen.append(size)
-        budget.see(1, size, 1e-3 * memory_bound(1, size) * slowness)
-        budget.heed(size, GAINS[size], 1)
+        budget.observe_cost(1, size, 1e-3 * memory_bound(1, size) * slowness)
+        budget.observe_gain(size, GAINS[size], 1)
     settled = [usual(chosen[first : first + 40]) for first in range(0, 12_000, 40)]
     assert sum(one != other for one, other in itertools.pairwise(settled)) == 0
     assert settled[0] == best(1)
@@ -135,15 +135,15 @@ def test_steps_right_after_a_change_of_size_decide_nothing() -> None:
         repeats = repeats + 1 if size == last else 0
         last = size
         chosen.append(size)
-        budget.see(1, size, memory_bound(1, size) * (3.0 if repeats < 3 else 1.0))
-        budget.heed(size, GAINS[size], 1)
+        budget.observe_cost(1, size, memory_bound(1, size) * (3.0 if repeats < 3 else 1.0))
+        budget.observe_gain(size, GAINS[size], 1)
     assert usual(chosen[-500:]) == best(1)
 
 
 def test_an_interruption_does_not_count_for_what_it_took() -> None:
     budget = DraftBudget(SIZES)
     before = usual(run(budget, 1, 2_000)[-200:])
-    budget.see(1, before, 10.0)
+    budget.observe_cost(1, before, 10.0)
     assert usual(run(budget, 1, 200)) == before
 
 

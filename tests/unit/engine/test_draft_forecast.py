@@ -104,7 +104,7 @@ def test_a_budget_leaves_a_forecast_that_does_not_come_true() -> None:
     for _ in range(4_000):
         size = budget.choose(1)
         chosen.append(size)
-        budget.see(1, size, 1.0 + 0.9 * (size - 1))
-        budget.heed(size, COUNTED["heads"].of(size), 1)
+        budget.observe_cost(1, size, 1.0 + 0.9 * (size - 1))
+        budget.observe_gain(size, COUNTED["heads"].of(size), 1)
     assert chosen[:1] == [4]
     assert chosen[-200:].count(1) > 180

@@ -12,7 +12,6 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
-from talkahead.engine.acknowledgements import WindowDone
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -23,6 +22,7 @@ from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, 
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.transport.messages import WindowDone
 from talkahead.types import SegmentHeader
 from talker_fakes import CONFIG, Outlet
 
@@ -103,7 +103,7 @@ class Stage:
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
             address=1,
-            tell=lambda address, progress: None,
+            report_progress=lambda address, progress: None,
             log=print,
         )
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talkahead.engine.acknowledgements import WindowDone
 from talkahead.errors import Code, TalkaheadError
+from talkahead.transport.messages import WindowDone
 from talker_fakes import CONFIG, SILENCE, Outlet, Rig, script
 
 
@@ -204,7 +204,7 @@ def test_a_cancel_meets_whichever_of_an_id_is_open() -> None:
 
 
 def test_finished_ids_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("talkahead.engine.ledger._REMEMBERED_STREAMS", 2)
+    monkeypatch.setattr("talkahead.engine.early_cancels._REMEMBERED", 2)
     rig = Rig()
     for stream, name in enumerate(("first", "second", "first", "third")):
         rig.submit(stream, 5, request_id=name)

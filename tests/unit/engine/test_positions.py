@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from talkahead.families.single_code import SingleCode
+from talkahead.families.code_tokens import CodeTokens
 from talker_fakes import CONFIG, SPEECH, Outlet, Rig
 
 STEPS = 3
@@ -41,8 +41,7 @@ def test_each_segment_begins_at_0_and_its_pause_belongs_to_it() -> None:
         assert_windows_tile(outlet, outlet.tokens)
 
 
-@dataclass(frozen=True)
-class _Grouped(SingleCode):
+class _Grouped(CodeTokens):
     """Three tokens a frame, which become its codes."""
 
     def frames(self, tokens: np.ndarray) -> np.ndarray:
@@ -59,7 +58,7 @@ def test_frames_of_several_tokens_are_cut_whole_and_an_unfinished_one_is_left_ou
 ) -> None:
     silence = tuple(range(505, 505 + STEPS))
     speech = replace(SPEECH, codebooks=(8,) * STEPS, silence=silence, steps_per_frame=STEPS)
-    rig = Rig(config=replace(CONFIG, speech=speech, tokens=_Grouped(SPEECH.codebooks[0])))
+    rig = Rig(config=replace(CONFIG, speech=speech, tokens=_Grouped(SPEECH.codebooks)))
     outlet = rig.submit(2, steps, last=False, pause=pause, first_chunk_frames=2, chunk_frames=5)
     rig.submit(2, 9, segment=1)
     rig.finish()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from talkahead.engine.acknowledgements import StreamProgress
 from talkahead.errors import Code
+from talkahead.transport.messages import StreamProgress
 from talker_fakes import CONFIG, Rig, script
 
 
@@ -13,18 +13,18 @@ def test_a_stream_that_has_arrived_whole_tells_nothing() -> None:
     rig = Rig()
     rig.submit(3, 20)
     rig.finish()
-    assert rig.told == []
+    assert rig.progress == []
 
 
 def test_each_segment_that_is_spoken_is_told_until_the_last_has_come() -> None:
     rig = Rig()
     outlets = [rig.submit(3, 20, segment=index, last=False) for index in range(2)]
-    assert rig.told == [StreamProgress(3, 0)]
+    assert rig.progress == [StreamProgress(3, 0)]
     rig.finish()
-    assert rig.told == [StreamProgress(3, spoken) for spoken in range(3)]
+    assert rig.progress == [StreamProgress(3, spoken) for spoken in range(3)]
     outlets.append(rig.submit(3, 20, segment=2))
     rig.finish()
-    assert len(rig.told) == 3
+    assert len(rig.progress) == 3
     assert [outlet.tokens for outlet in outlets] == [script(3, 20)] * 3
     rig.assert_empty()
 
@@ -35,7 +35,7 @@ def test_a_cancelled_stream_is_over_at_once_and_ends_with_the_segment_that_close
     rig.run()
     rig.loop.cancel(3, None)
     rig.loop.cancel(3, None)
-    assert rig.told == [StreamProgress(3, 0), StreamProgress(3, 0, is_over=True)]
+    assert rig.progress == [StreamProgress(3, 0), StreamProgress(3, 0, is_over=True)]
     rig.answer()
     rig.advance(CONFIG.settle_s)
     assert outlet.end is None  # more may be on its way, and the error comes last
@@ -50,7 +50,7 @@ def test_a_refused_stream_is_over() -> None:
     rig.submit(1, 20)
     rig.run(1)
     refused = rig.submit(2, 20, last=False)
-    assert rig.told[-1] == StreamProgress(2, 0, is_over=True)
+    assert rig.progress[-1] == StreamProgress(2, 0, is_over=True)
     closing = rig.submit(2, 1, segment=1)
     assert {refused.end == "closed", closing.end == "closed"} == {True, False}
     rig.finish()
@@ -62,7 +62,7 @@ def test_a_stream_whose_client_has_left_is_over_and_its_rest_is_closed() -> None
     rig.submit(3, 60, last=False)
     rig.run()
     rig.advance(CONFIG.idle_timeout_s)
-    assert rig.told[-1] == StreamProgress(3, 0, is_over=True)
+    assert rig.progress[-1] == StreamProgress(3, 0, is_over=True)
     assert rig.submit(3, 1, segment=1).end == "closed"
     rig.assert_empty()
 
@@ -71,6 +71,6 @@ def test_a_stream_that_reaches_max_seconds_is_over() -> None:
     rig = Rig()
     rig.submit(3, 60, last=False, max_seconds=0.5)
     rig.finish()
-    assert rig.told[-1] == StreamProgress(3, 0, is_over=True)
+    assert rig.progress[-1] == StreamProgress(3, 0, is_over=True)
     assert rig.submit(3, 1, segment=1).end == "closed"
     rig.assert_empty()

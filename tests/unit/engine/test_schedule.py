@@ -14,7 +14,7 @@ from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.method import Method
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
-from talkahead.engine.stream import Speech
+from talkahead.engine.stream import SegmentState
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talker_fakes import CONFIG, Rig, ScriptedBackbone, script
@@ -116,8 +116,8 @@ def make_table(num_slots: int) -> tuple[SlotTable, ScriptedBackbone]:
     return SlotTable(step, num_slots, 20, eos=backbone.eos, silence=0), backbone
 
 
-def make_owner() -> Speech:
-    return Speech(None, None, None)  # type: ignore[arg-type]
+def make_owner() -> SegmentState:
+    return SegmentState(None, None, None)  # type: ignore[arg-type]
 
 
 def test_several_tokens_a_step_end_at_the_right_frame() -> None:

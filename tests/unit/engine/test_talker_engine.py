@@ -11,15 +11,13 @@ from queue import Empty, SimpleQueue
 import numpy as np
 import pytest
 from talkahead.config import RequestOptions
-from talkahead.engine.acknowledgements import (
-    AcknowledgementReceiver,
-    AcknowledgementSender,
-    ControlClient,
-    WindowDone,
-)
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import Code, TalkaheadError
+from talkahead.transport.control_client import ControlClient
+from talkahead.transport.messages import WindowDone
+from talkahead.transport.receivers import AcknowledgementReceiver
+from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import SegmentHeader, StopReason
 from talker_fakes import CONFIG, Outlet, ScriptedBackbone, script
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from codec_windows import cut, spoken
-from fsq_folder import snr_db, write_folder
+from fsq_folder import snr_db, write_decoder, write_folder
 from talkahead.families.contracts import Frames
 from talkahead.families.neutts.codec import NeuCodec
-from transformers import NeuCodecConfig, NeuCodecModel, SeamlessM4TFeatureExtractor
+from transformers import NeuCodecModel, SeamlessM4TFeatureExtractor
 
 HOP = 480
 CPU = torch.device("cpu")
@@ -78,6 +78,6 @@ def test_format(codec: NeuCodec) -> None:
 
 
 def test_the_published_shape(tmp_path: Path) -> None:
-    NeuCodecConfig().save_pretrained(tmp_path)
+    write_decoder(tmp_path, NeuCodecModel)
     speech = NeuCodec.load(tmp_path, CPU).speech_format(2048, 900, silence=(7,))
     assert (speech.sample_rate_hz, speech.hop, speech.codebooks) == (24_000, 480, (65536,))

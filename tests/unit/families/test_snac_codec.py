@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import torch
 from codec_windows import cut, spoken
 from safetensors.torch import load_file, save_file
+from snac_folder import PUBLISHED, SMALL, published_folder
 from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames
@@ -22,33 +22,8 @@ from talkahead.families.orpheus.codec import SnacCodec, convert_weights
 # The library scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 
-PUBLISHED: dict[str, Any] = {
-    "sampling_rate": 24000,
-    "encoder_dim": 48,
-    "encoder_rates": [2, 4, 8, 8],
-    "decoder_dim": 1024,
-    "decoder_rates": [8, 8, 4, 2],
-    "attn_window_size": None,
-    "codebook_size": 4096,
-    "codebook_dim": 8,
-    "vq_strides": [4, 2, 1],
-    "noise": True,
-    "depthwise": True,
-}
-SMALL = {**PUBLISHED, "encoder_dim": 2, "decoder_dim": 32, "codebook_size": 64}
 HOP = 2048
 CPU = torch.device("cpu")
-
-
-def published_folder(folder: Path, config: dict[str, Any] = SMALL) -> Path:
-    """As the library's checkpoints are downloaded, with noise that is heard."""
-    import snac
-
-    torch.manual_seed(0)
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    torch.save(snac.SNAC(**config).state_dict(), folder / "pytorch_model.bin")
-    return folder
 
 
 def load(folder: Path, config: dict[str, Any] = SMALL) -> SnacCodec:

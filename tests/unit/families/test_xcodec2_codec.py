@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 from codec_windows import cut, spoken
-from fsq_folder import snr_db, write_folder
+from fsq_folder import snr_db, write_decoder, write_folder
 from safetensors.torch import load_file, save_file
 from talkahead.audio.cross_fade import cross_fade
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames, Samples
 from talkahead.families.llasa.codec import Xcodec2Codec, convert_weights, load_codec
 from torch import nn
-from transformers import SeamlessM4TFeatureExtractor, Xcodec2Config, Xcodec2Model
+from transformers import SeamlessM4TFeatureExtractor, Xcodec2Model
 
 HOP = 320
 CPU = torch.device("cpu")
@@ -154,7 +154,7 @@ def test_format(codec: Xcodec2Codec) -> None:
 
 
 def test_the_published_shape(tmp_path: Path) -> None:
-    Xcodec2Config().save_pretrained(tmp_path)
+    write_decoder(tmp_path, Xcodec2Model)
     speech = Xcodec2Codec.load(tmp_path, CPU).speech_format(2048, 900, silence=(7,))
     assert (speech.sample_rate_hz, speech.hop, speech.codebooks, speech.silence) == (
         16_000,
@@ -196,15 +196,22 @@ def test_without_the_encoder_it_speaks_and_does_not_hear(
 @pytest.mark.parametrize("name", ["acoustic_decoder.norm.weight", "quantizer.project_out.bias"])
 def test_a_decoder_that_lacks_a_tensor_is_refused(tmp_path: Path, model: Xcodec2Model, name: str) -> None:
     rewrite(tmp_path, model, drop=name)
+    with pytest.raises(ArtifactMismatch, match=f"missing {name}"):
+        load_codec(tmp_path, CPU)
+
+
+@pytest.mark.parametrize("name", ["acoustic_decoder.norm.weight", "fc_encoder.bias", "fc_post_s.bias"])
+def test_tensors_that_do_not_fit_are_refused(tmp_path: Path, model: Xcodec2Model, name: str) -> None:
+    rewrite(tmp_path, model, drop=name, add={name: torch.zeros(3)})
     with pytest.raises(ArtifactMismatch, match=name):
-        Xcodec2Codec.load(tmp_path, CPU).samples(torch.zeros(1, 2, 1, dtype=torch.int64))
+        load_codec(tmp_path, CPU)
 
 
-def rewrite(folder: Path, model: Xcodec2Model, drop: str) -> None:
+def rewrite(folder: Path, model: Xcodec2Model, drop: str, add: dict[str, torch.Tensor] | None = None) -> None:
     model.save_pretrained(folder)
     path = folder / "model.safetensors"
     state = {name: value for name, value in load_file(path).items() if not name.startswith(drop)}
-    save_file(state, path, {"format": "pt"})
+    save_file({**state, **(add or {})}, path, {"format": "pt"})
 
 
 def test_the_causal_variant_speaks_a_lone_frame_like_the_other(

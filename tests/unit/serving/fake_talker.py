@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from queue import Queue
 
-from talkahead.engine.acknowledgements import AcknowledgementReceiver, LoadReport, WindowDone
+from talkahead.transport.messages import LoadReport, WindowDone
+from talkahead.transport.receivers import AcknowledgementReceiver
 
 
 class Acknowledged:

@@ -9,7 +9,7 @@ import pytest
 from fake_backend import FakeBackend, string
 from fake_ensemble import FakeEnsemble, Spoken
 from talkahead.config import ModelConfig
-from talkahead.engine.acknowledgements import ControlClient
+from talkahead.transport.control_client import ControlClient
 from talkahead.types import Stats
 
 HOP = 320

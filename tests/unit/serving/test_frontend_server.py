@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from fake_backend import FakeBackend, Request, TritonError, string
 from talkahead.config import ModelConfig
-from talkahead.engine.acknowledgements import ProgressSender, StreamProgress, rendezvous_folder
 from talkahead.serving.frontend_server import FrontendServer
-from talkahead.serving.rendezvous import draining_flag
+from talkahead.transport.messages import StreamProgress
+from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
+from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
 
 Ask = Callable[..., Request]

@@ -14,12 +14,13 @@ from fake_backend import FakeBackend, Request, TritonError
 from talkahead.config import ModelConfig
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
-from talkahead.engine.acknowledgements import AcknowledgementSender, WindowDone
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
 from talkahead.serving.talker_server import TalkerServer
 from talkahead.speech_format import SpeechFormat
+from talkahead.transport.messages import WindowDone
+from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import DRAFTER_NAMES, VERIFIER_NAMES, SegmentHeader, Stats, StopReason, WindowHeader
 
 

@@ -18,10 +18,10 @@ from markov_speech import (
     settings_of,
 )
 from talkahead.speculation import native_walk
-from talkahead.speculation.after_path import advance_in_torch
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.native_sampler import native_sampler
+from talkahead.speculation.next_roots import advance_rows_in_torch
 from talkahead.speculation.rejection_walk import walk, walk_in_torch
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree, TreeShape
@@ -110,8 +110,8 @@ def test_c_adds_what_tensors_add(case: Case) -> None:
     scored = Scored(scored.logits, hidden)
     accepted = MATCH.accept(tree, scored, context)
     ours, theirs = (_copied(context) for _ in range(2))
-    in_c = native_walk.advance(tree, scored, accepted, ours)
-    in_torch = advance_in_torch(tree, scored, accepted, theirs)
+    in_c = native_walk.advance_rows(tree, scored, accepted, ours)
+    in_torch = advance_rows_in_torch(tree, scored, accepted, theirs)
     assert in_c is not None
     is_added = torch.arange(in_torch.shape[1]) < accepted.counts[:, None]
     assert torch.equal(in_c[is_added], in_torch[is_added])
@@ -133,7 +133,7 @@ def test_what_c_cannot_read_goes_to_torch(case: Case) -> None:
     assert native_walk.match(tree, double, context) is None
     assert native_walk.ratio(tree, double, context, None, 0.0) is None
     assert native_walk.longest(tree, double, context, **limits) is None
-    assert native_walk.advance(tree, double, MATCH.accept(*case), context) is None
+    assert native_walk.advance_rows(tree, double, MATCH.accept(*case), context) is None
     for in_c, _ in WALKS.values():
         assert torch.equal(in_c(tree, double, context).counts, in_c(*case).counts)
 

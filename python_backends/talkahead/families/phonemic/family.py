@@ -8,12 +8,12 @@ import torch
 
 from talkahead.audio.codec import CodecConfig
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.code_tokens import CodeTokens
 from talkahead.families.contracts import Codec, Frontend, PromptEncoder, TokenMap
 from talkahead.families.phonemic.codec import PitchCodec, speech_format
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
 from talkahead.families.phonemic.prompt import PhonemePromptEncoder
 from talkahead.families.phonemic.text_encoder import TextEncoderConfig
-from talkahead.families.single_code import SingleCode
 from talkahead.speech_format import NAME, SpeechFormat
 
 
@@ -38,7 +38,7 @@ class Phonemic:
         return PhonemePromptEncoder.load(folder, device)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
-        return SingleCode.of(speech)
+        return CodeTokens(speech.codebooks)
 
     def codec(self, folder: Path, device: torch.device) -> Codec:
         """Raises ArtifactMismatch where the format is not this codec's."""

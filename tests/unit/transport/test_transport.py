@@ -10,25 +10,23 @@ from pathlib import Path
 
 import pytest
 from talkahead.config import MEETING_PLACE
-from talkahead.engine.acknowledgements import (
-    AcknowledgementReceiver,
-    AcknowledgementSender,
+from talkahead.errors import TalkaheadError
+from talkahead.serving.doctor import _TEMPORARY_CHARACTERS
+from talkahead.transport.control_client import ControlClient
+from talkahead.transport.messages import (
     CancelReport,
     CancelRequest,
-    ControlClient,
     Datagram,
     LoadReport,
     LoadRequest,
-    ProgressReceiver,
-    ProgressSender,
     StreamProgress,
     WindowDone,
     decode,
     encode,
-    rendezvous_folder,
 )
-from talkahead.errors import TalkaheadError
-from talkahead.serving.doctor import _TEMPORARY_CHARACTERS
+from talkahead.transport.receivers import AcknowledgementReceiver, ProgressReceiver
+from talkahead.transport.rendezvous import rendezvous_folder
+from talkahead.transport.senders import AcknowledgementSender, ProgressSender
 
 LARGE = 2**63 - 1
 MESSAGES: list[Datagram] = [

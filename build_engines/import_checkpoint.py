@@ -1,0 +1,96 @@
+"""Makes a model repository of a public checkpoint, as `talkahead serve --repository` serves it.
+
+FOLDER is a checkpoint as its publishers have it (config.json, weights, tokenizer.json), --codec that of its
+codec. Every tensor's name and shape is checked before anything is written; tensors are read one by one; what
+is not whole does not get its name. The talker keeps its speech tokens alone, the encoder its whole embedding
+table. Drafts that the checkpoint brings (Llasa+'s modules, Medusa's heads) come with it; `talkahead drafts
+train` makes your own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
+from talkahead.families.importing import importable_families, read_checkpoint
+from talkahead.families.repository_writer import new_repository, write_models
+from talkahead.speech_format import SpeechFormat
+
+from instruments.environment import REPOSITORY
+from instruments.provenance import source_commit
+
+_GIB = 1 << 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("family", choices=importable_families(), help="kind of checkpoint")
+    add("folder", type=Path, help="the downloaded checkpoint")
+    add("--codec", type=Path, required=True, help="the downloaded codec, as its library saves it")
+    add("--out", type=Path, required=True, metavar="REPOSITORY", help="a folder that is not there yet")
+    add(
+        "--positions",
+        type=int,
+        help="of the longest segment with prompt and reference; each slot holds so many",
+    )
+    add("--phonemes", help="who makes them, where the family has a choice")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Raises TalkaheadError for what cannot be served."""
+    imported = read_checkpoint(
+        options.family, Download(options.folder, options.codec, options.positions, options.phonemes)
+    )
+    for line in facts(imported):
+        print(line)
+    print(f"writing {options.out}", file=sys.stderr, flush=True)
+    with new_repository(options.out) as repository:
+        speech = write_models(imported, repository, source_commit())
+        copy_triton_parts(repository)
+    for line in (*speech_facts(speech), *next_commands(options.out, imported)):
+        print(line)
+
+
+def facts(imported: ImportedCheckpoint) -> list[str]:
+    """Whose it is, and how large."""
+    config = imported.talker
+    talker = sum(part.numel() for parts in imported.tensors.values() for part in parts)
+    drafts = ", ".join(draft.drafter for draft in imported.drafts) or "none"
+    return [
+        f"family    {imported.family}, in the layout of {config.model_type}",
+        f"licence   talker: {imported.licence}; codec: {imported.codec_licence}",
+        f"talker    {talker / 1e6:,.0f} million weights, {config.num_hidden_layers} layers, "
+        f"{config.vocab_size:,} tokens of speech",
+        f"table     {imported.table.shape[0]:,} rows of {imported.table.shape[1]:,} "
+        f"({imported.table.nbytes / _GIB:.2f} GiB, read from its file as rows are needed)",
+        f"drafts    {drafts}",
+    ]
+
+
+def speech_facts(speech: SpeechFormat) -> list[str]:
+    books = " + ".join(f"{size:,}" for size in speech.codebooks)
+    segment, reference = speech.segment_positions, speech.reference_positions
+    return [
+        f"speech    {speech.sample_rate_hz:,} Hz, {speech.frames_per_s:g} frames a second of {books} codes",
+        f"segments  {segment:,} positions, and {reference:,} for a reference",
+    ]
+
+
+def next_commands(repository: Path, imported: ImportedCheckpoint) -> list[str]:
+    train = f"talkahead drafts train --repository {repository}"
+    return [f"serve     talkahead serve --repository {repository}", f"drafts    {train}"]
+
+
+def copy_triton_parts(repository: Path) -> None:
+    """Configs and adapters, which are the same for every family."""
+    for model in sorted(path.parent for path in REPOSITORY.glob("*/config.pbtxt")):
+        version = repository / model.name / "1"
+        version.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(model / "config.pbtxt", repository / model.name / "config.pbtxt")
+        if (model / "configs").is_dir():
+            shutil.copytree(model / "configs", repository / model.name / "configs")
+        for adapter in (model / "1").glob("model.py"):
+            shutil.copyfile(adapter, version / adapter.name)

@@ -1,0 +1,72 @@
+"""The windows of one stream that are sent and not acknowledged, and what they tell of its client."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SentWindow:
+    """A window in flight: its global sequence, when it left, and how long its audio is."""
+
+    sequence: int
+    sent_at: float
+    seconds: float
+
+
+class InFlight:
+    """Windows by chunk, oldest first."""
+
+    def __init__(self) -> None:
+        self._windows: dict[int, SentWindow] = {}
+        self._progress_at = -math.inf
+        """When the vocoder was last seen at work on windows before our oldest."""
+        self._overtaken = 0
+        """Later windows of others acknowledged while our oldest was not."""
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    @property
+    def oldest_chunk(self) -> int:
+        return next(iter(self._windows))
+
+    @property
+    def _oldest(self) -> SentWindow | None:
+        return next(iter(self._windows.values()), None)
+
+    def add(self, chunk: int, window: SentWindow) -> None:
+        assert chunk not in self._windows
+        self._windows[chunk] = window
+
+    def remove(self, chunk: int) -> SentWindow | None:
+        """None of a window that is not in flight."""
+        return self._windows.pop(chunk, None)
+
+    def acknowledge(self, chunk: int, now: float) -> SentWindow | None:
+        """None of a window that is not in flight."""
+        window = self.remove(chunk)
+        if window is not None:
+            self._progress_at, self._overtaken = now, 0
+        return window
+
+    def observe(self, sequence: int, now: float) -> None:
+        """A window of another stream is acknowledged: ours are yet to come, or were passed over."""
+        oldest = self._oldest
+        if oldest is None:
+            return
+        if oldest.sequence > sequence:
+            self._progress_at = now
+        else:
+            self._overtaken += 1
+
+    def idle_at(self, timeout_s: float) -> float:
+        """When nothing will have become of the oldest for so long."""
+        oldest = self._oldest
+        return math.inf if oldest is None else max(oldest.sent_at, self._progress_at) + timeout_s
+
+    def vanished_at(self, overtaken: int, grace_s: float) -> float:
+        """When the oldest, overtaken by so many, will be old enough to say that its client has left."""
+        oldest = self._oldest
+        return math.inf if oldest is None or self._overtaken < overtaken else oldest.sent_at + grace_s

@@ -1,0 +1,271 @@
+"""The open streams: what arrives for each, what becomes of its windows, and its one end."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from talkahead.audio.windows import Cut, WindowPlan
+from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
+from talkahead.engine.early_cancels import EarlyCancels
+from talkahead.engine.emitter import Channel
+from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.in_flight import SentWindow
+from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.stream import Arrivals, SegmentState, Stream
+from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.transport.messages import StreamProgress, WindowDone
+from talkahead.types import StopReason, WindowHeader
+
+_REMEMBERED_STREAMS = 4096
+_OUR_FAULTS = (Code.INTERNAL, Code.UNAVAILABLE)
+
+
+class Streams:
+    """Keeps each stream from its first segment to its one end.
+
+    Args:
+        release: frees the slot of a segment.
+        on_end: called once per stream, with the reason.
+        report_progress: tells the frontend at an address how far a stream is, while segments of it are still
+            to come.
+        log: told why a stream failed, where that is no fault of its client's.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        release: Callable[[SegmentState], None],
+        on_end: Callable[[Stream, StopReason], None],
+        report_progress: Callable[[int, StreamProgress], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._release = release
+        self._on_end = on_end
+        self._report = report_progress
+        self._log = log
+        self._streams: dict[int, Stream] = {}
+        self._ended: OrderedDict[int, Arrivals] = OrderedDict()
+        """Streams that ended before all their segments had arrived: the rest is closed as it comes."""
+        self._early_cancels = EarlyCancels()
+        self._generation = 0
+        self.num_in_flight = 0
+        """Windows of all streams; counted along, because every window asks."""
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(list(self._streams.values()))
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def speaking(self) -> list[SegmentState]:
+        """The segment that each stream is to speak now, where it has arrived."""
+        return [
+            stream.segment
+            for stream in self._streams.values()
+            if stream.is_speaking and stream.segment is not None
+        ]
+
+    # Arrival
+
+    def arrive(self, request: SegmentRequest, channel: Channel, now: float) -> Stream | None:
+        """A segment of a new stream or an open one. None when its stream takes no more, and it is closed."""
+        id, stream = request.header.stream, self._streams.get(request.header.stream)
+        arrivals = self._ended.get(id) if stream is None else stream.arrivals if stream.is_draining else None
+        if arrivals is not None:
+            arrivals.add(request.header)
+            channel.close()
+            if arrivals.are_complete:
+                self._ended.pop(id, None)
+            return None
+        is_new = stream is None
+        stream = stream or self._open(request, now)
+        if not stream.arrive(request, channel):
+            channel.fail(BadRequest("SEGMENT", request.header.segment, "each segment of a stream once"))
+            return None
+        if is_new:
+            self.report_progress(stream)
+        return stream
+
+    def _open(self, request: SegmentRequest, now: float) -> Stream:
+        config, options, speech = self._config, request.options, self._config.speech
+        self._generation += 1
+        stream = Stream(
+            request,
+            self._generation,
+            plan=WindowPlan(
+                speech.context_frames,
+                speech.lookahead_frames,
+                options.first_chunk_frames or speech.frames_covering(FIRST_CHUNK_MS),
+                options.chunk_frames or speech.frames_covering(CHUNK_MS),
+            ),
+            deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),
+            now=now,
+        )
+        self._streams[stream.id] = stream
+        self._early_cancels.stream_opened(stream.request_id)
+        return stream
+
+    def was_cancelled(self, request_id: str, now: float) -> bool:
+        """Whether a cancel for this request id came before its stream did."""
+        return self._early_cancels.take(request_id, now)
+
+    def cancel(self, stream_id: int | None, request_id: str | None, now: float) -> int:
+        """End a stream, or all of a request id; one that has not arrived yet is ended when it does.
+
+        Streams that are ending with an error already are met too, and go on with that.
+        """
+        chosen = [
+            stream
+            for stream in self
+            if stream.id == stream_id or (request_id and stream.request_id == request_id)
+        ]
+        for stream in chosen:
+            self.fail(stream, cancelled(), now)
+        if request_id and not chosen:
+            self._early_cancels.add(request_id, now)
+        return len(chosen)
+
+    # Windows in flight
+
+    def send(self, segment: SegmentState, cut: Cut, window: SentWindow) -> None:
+        """A window has left and awaits its acknowledgement."""
+        segment.stream.send(segment, cut, window)
+        self.num_in_flight += 1
+
+    def acknowledge(self, done: WindowDone, now: float) -> None:
+        """A window is done. One of an earlier use of the stream's id, or told twice, changes nothing."""
+        stream = self._stream_of(done)
+        window = None if stream is None else stream.acknowledge(done.chunk, done.ok, now)
+        if stream is None or window is None:
+            return
+        self.num_in_flight -= 1
+        for other in self._streams.values() if self.num_in_flight else ():
+            if other is not stream:
+                other.in_flight.observe(window.sequence, now)
+        if done.ok:
+            self.settle(stream, now)
+        else:
+            self.fail(stream, TalkaheadError(f"the vocoder failed on chunk {done.chunk}"), now)
+
+    def lose(self, window: WindowHeader, reason: str, now: float) -> None:
+        """A window could not be sent: its stream ends."""
+        stream = self._stream_of(window)
+        if stream is not None:
+            if stream.in_flight.remove(window.chunk):
+                self.num_in_flight -= 1
+            self.fail(stream, TalkaheadError(f"chunk {window.chunk} could not be sent: {reason}"), now)
+
+    def _stream_of(self, window: WindowDone | WindowHeader) -> Stream | None:
+        stream = self._streams.get(window.stream)
+        return stream if stream is not None and stream.generation == window.generation else None
+
+    def report_progress(self, stream: Stream, is_over: bool = False) -> None:
+        """To its frontend, as long as that has segments to send."""
+        if not stream.arrivals.are_complete:
+            self._report(stream.frontend, StreamProgress(stream.id, stream.current, is_over))
+
+    # Ends
+
+    def fail(self, stream: Stream, error: TalkaheadError, now: float) -> None:
+        """Stop decoding at once; the error goes out when it can be the last response."""
+        if stream.fail(error, now):
+            self._log_fault(stream, error)
+            self._release_slots(stream)
+            self.report_progress(stream, is_over=True)
+        self.settle(stream, now)
+
+    def settle(self, stream: Stream, now: float) -> None:
+        """End a stream that is over and has nothing more to wait for."""
+        if stream.settle(self._config.settle_s, now):
+            self._end(stream, None if stream.failure is None else stream.failure.error)
+
+    def fail_all(self, error: TalkaheadError) -> None:
+        """End every stream now, without waiting for anything; slots are not looked at."""
+        for stream in self:
+            self._close(stream, error)
+
+    def _give_up(self, stream: Stream, error: TalkaheadError) -> None:
+        """End it now, with what it waits for unsettled."""
+        self._log_fault(stream, error)
+        self._end(stream, error)
+
+    def _give_up_idle(self, stream: Stream) -> None:
+        """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
+        chunk, waited_s = stream.in_flight.oldest_chunk, self._config.idle_timeout_s
+        idle = f"nothing has become of chunk {chunk} for {waited_s:g} s: is the vocoder held up?"
+        self._give_up(stream, TalkaheadError(idle, Code.UNAVAILABLE))
+
+    def _end(self, stream: Stream, error: TalkaheadError | None = None) -> None:
+        """With an error; or quietly, when all of it was acknowledged or its client has left."""
+        self._release_slots(stream)
+        self._close(stream, error)
+
+    def _close(self, stream: Stream, error: TalkaheadError | None) -> None:
+        del self._streams[stream.id]
+        self.num_in_flight -= len(stream.in_flight)
+        reason = _stop_reason(stream, error)
+        stream.end(error)
+        self.report_progress(stream, is_over=True)
+        if not stream.arrivals.are_complete:
+            self._ended[stream.id] = stream.arrivals
+            if len(self._ended) > _REMEMBERED_STREAMS:
+                self._ended.popitem(last=False)
+        self._early_cancels.stream_ended(stream.request_id)
+        self._on_end(stream, reason)
+
+    def _release_slots(self, stream: Stream) -> None:
+        for segment in stream.segments:
+            self._release(segment)
+
+    def _log_fault(self, stream: Stream, error: TalkaheadError) -> None:
+        if error.code in _OUR_FAULTS:
+            self._log(f"stream {stream.id} (request {stream.request_id!r}): {error}")
+
+    # Time
+
+    def check(self, now: float) -> float:
+        """Do what has fallen due; returns when the next thing does."""
+        next_at = math.inf
+        for stream in self:
+            # What is done may set the next alarm of the same stream.
+            while stream.id in self._streams:
+                at, act = min(self._alarms(stream, now), key=lambda alarm: alarm[0])
+                if at > now:
+                    next_at = min(next_at, at)
+                    break
+                act()
+        return next_at
+
+    def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[], None]]]:
+        """What falls due, some of it never, when nothing else happens to a stream."""
+        config, failure = self._config, stream.failure
+        idle_at = stream.in_flight.idle_at(config.idle_timeout_s)
+        vanished_at = stream.in_flight.vanished_at(config.vanished_after, config.vanished_grace_s)
+        missing_at = stream.missing_since + config.segment_timeout_s
+        if failure is not None:
+            at = min(idle_at, vanished_at, missing_at, failure.due_at)
+            yield at, partial(self._end, stream, failure.error)
+            return
+        yield idle_at, partial(self._give_up_idle, stream)
+        yield vanished_at, partial(self._end, stream)
+        expired = TalkaheadError(f"deadline_ms: {stream.options.deadline_ms} ms have passed", Code.CANCELLED)
+        yield stream.expires_at, partial(self.fail, stream, expired, now)
+        lost = TalkaheadError(f"segment {stream.current} never reached the talker")
+        yield missing_at, partial(self._give_up, stream, lost)
+
+
+def cancelled() -> TalkaheadError:
+    """The end that a client asked for."""
+    return TalkaheadError("the stream was cancelled", Code.CANCELLED)
+
+
+def _stop_reason(stream: Stream, error: TalkaheadError | None) -> StopReason:
+    if error is not None:
+        return StopReason.CANCELLED if error.code is Code.CANCELLED else StopReason.ERROR
+    is_whole = not stream.in_flight
+    return stream.ending if isinstance(stream.ending, StopReason) and is_whole else StopReason.CANCELLED

@@ -1,0 +1,37 @@
+"""Tokens that are codes one after another: of each step of a frame its own codebook, then the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from talkahead.families.contracts import Frames
+
+
+class CodeTokens:
+    """A `TokenMap`: step c of a frame draws its code behind the codes of all steps before it.
+
+    Shapes: S steps, F frames of C codes.
+
+    Args:
+        codebooks: sizes [C], in the order in which a frame is drawn.
+    """
+
+    def __init__(self, codebooks: Sequence[int]) -> None:
+        *firsts, self._eos = accumulate(codebooks, initial=0)
+        self._firsts = np.array(firsts, np.int64)  # (C,)
+
+    @property
+    def eos(self) -> int:
+        return self._eos
+
+    def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
+        count = len(self._firsts)
+        whole = tokens[: len(tokens) // count * count].reshape(-1, count)
+        return (whole - self._firsts).astype(np.int32)
+
+    def tokens(self, frames: Frames) -> npt.NDArray[np.int64]:
+        return (frames.astype(np.int64) + self._firsts).reshape(-1)

@@ -1,0 +1,26 @@
+"""NeuTTS: phonemes, behind those of the voice that it speaks like."""
+
+from __future__ import annotations
+
+from talkahead.families.frontend_config import FrontendConfig
+from talkahead.families.neutts.espeak import Espeak
+from talkahead.families.neutts.ipa import Ipa
+from talkahead.families.spelling import Spelling
+from talkahead.families.text_prompt import ContinuedPrompt
+from talkahead.families.text_tokens import TextTokens
+from talkahead.families.token_family import TokenFamily
+
+_BEFORE = "user: Convert the text to speech:<|TEXT_PROMPT_START|>"
+_AFTER = "<|TEXT_PROMPT_END|>\nassistant:<|SPEECH_GENERATION_START|>"
+OWN, ESPEAK = "own", "espeak"
+
+
+def neutts_prompt(tokens: TextTokens, _: FrontendConfig) -> ContinuedPrompt:
+    return ContinuedPrompt(tokens, _BEFORE, _AFTER, has_words=True)
+
+
+def neutts_spelling(_: TextTokens, config: FrontendConfig) -> Spelling:
+    return Espeak() if config.phonemes == ESPEAK else Ipa()
+
+
+FAMILY = TokenFamily("neutts", neutts_prompt, neutts_spelling)

@@ -1,0 +1,115 @@
+"""Ids to rows of a checkpoint's embedding table, which stays in its file until rows are asked for.
+
+Shapes: T units, P prompt rows, V rows of the table, D width, F frames of C codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from safetensors import safe_open
+from torch import Tensor
+
+from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.families.code_tokens import CodeTokens
+from talkahead.families.contracts import Frames, Units
+from talkahead.families.text_prompt import SPEECH, VOICE
+
+WEIGHTS, CONFIG = "encoder.safetensors", "encoder.json"
+TABLE = "embed_tokens.weight"
+
+
+@dataclass(frozen=True)
+class NamedVoice:
+    """What a request may name, and what stands in a prompt to be spoken like it.
+
+    Args:
+        words: ids that call it, or those of what it says.
+        frames: [F, C], its speech; none where its words are enough.
+    """
+
+    name: str
+    words: tuple[int, ...] = ()
+    frames: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """What the encoder knows beside its table.
+
+    Args:
+        first_speech: the row of the talker's token 0; those of its other codes follow in their order.
+        codebooks: sizes [C].
+        voices: the first is the default.
+    """
+
+    first_speech: int
+    codebooks: tuple[int, ...]
+    voices: tuple[NamedVoice, ...]
+
+    def save(self, folder: Path) -> None:
+        (folder / CONFIG).write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Raises ArtifactMismatch for what cannot be read."""
+        path = folder / CONFIG
+        try:
+            raw = json.loads(path.read_text())
+            voices = tuple(map(_voice, raw["voices"]))
+            return cls(raw["first_speech"], tuple(raw["codebooks"]), voices)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArtifactMismatch(
+                f"{path} cannot be read ({error!r}); write it with: python -m build_engines import-checkpoint"
+            ) from error
+
+
+def _voice(raw: Mapping[str, Any]) -> NamedVoice:
+    return NamedVoice(raw["name"], tuple(raw["words"]), tuple(tuple(frame) for frame in raw["frames"]))
+
+
+class TableEncoder:
+    """The `PromptEncoder` of talkers that read a tokenizer's ids: row by row, so alike in any company."""
+
+    def __init__(self, folder: Path) -> None:
+        self._config = EncoderConfig.read(folder)
+        self._tokens = CodeTokens(self._config.codebooks)
+        with safe_open(folder / WEIGHTS, "pt") as file:
+            self._table: Tensor = file.get_tensor(TABLE)  # (V, D), a view of the file
+        if self._config.first_speech + self._tokens.eos > len(self._table):
+            raise ArtifactMismatch(
+                f"{folder / WEIGHTS}: {TABLE} has {len(self._table)} rows; speech needs "
+                f"{self._tokens.eos} from {self._config.first_speech} on"
+            )
+
+    @property
+    def width(self) -> int:
+        return self._table.shape[1]
+
+    def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
+        ids: list[int] = []
+        for unit in units[:, 0].tolist():
+            ids.extend(self._in_place_of(unit, voice, reference))
+        wrong = [number for number in ids if not 0 <= number < len(self._table)]
+        if wrong:
+            raise TalkaheadError(f"unit {wrong[0]} is none of this checkpoint's {len(self._table)}")
+        return self._table[ids].float()
+
+    def _in_place_of(self, unit: int, voice: int, reference: Frames | None) -> Sequence[int]:
+        if unit == SPEECH and reference is not None:
+            return self._rows_of(reference)
+        if unit not in (VOICE, SPEECH) or voice >= len(self._config.voices):
+            return [unit]
+        named = self._config.voices[voice]
+        if unit == VOICE:
+            return named.words
+        return self._rows_of(np.array(named.frames, np.int32).reshape(-1, len(self._config.codebooks)))
+
+    def _rows_of(self, frames: Frames) -> list[int]:
+        rows: list[int] = (self._config.first_speech + self._tokens.tokens(frames)).tolist()
+        return rows

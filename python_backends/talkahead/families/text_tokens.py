@@ -1,0 +1,43 @@
+"""Text to the ids of a checkpoint's own tokenizer, read by the library `tokenizers` alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from talkahead.errors import ArtifactMismatch, BadRequest
+from talkahead.families.library import library
+from talkahead.text.inline_marks import FIELD
+
+TOKENIZER = "tokenizer.json"
+
+
+class TextTokens:
+    """The tokenizer in a folder; raises ArtifactMismatch where there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / TOKENIZER
+        if not path.exists():
+            raise ArtifactMismatch(f"{path} is missing; it comes with the checkpoint, as its fast tokenizer")
+        self._tokenizer = library("tokenizers").Tokenizer.from_file(str(path))
+        added = self._tokenizer.get_added_tokens_decoder()
+        self._added: dict[int, str] = {number: token.content for number, token in added.items()}
+
+    def ids(self, text: str) -> list[int]:
+        """Of a text in which the checkpoint's own tokens may stand; nothing is put before or behind it."""
+        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return found
+
+    def id_of(self, token: str) -> int | None:
+        """Of one of the checkpoint's own tokens; None if it is none."""
+        found: int | None = self._tokenizer.token_to_id(token)
+        return found
+
+    def refuse_own(self, text: str) -> None:
+        """Returns if a client's text holds none of the checkpoint's own tokens, which end it or are speech.
+
+        Raises:
+            BadRequest: it holds one.
+        """
+        for number in self.ids(text):
+            if number in self._added:
+                raise BadRequest(FIELD, self._added[number], "text without tokens of the talker's own")

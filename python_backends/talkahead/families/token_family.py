@@ -1,0 +1,50 @@
+"""Families whose talker reads a tokenizer's ids and draws codes, one a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from talkahead.families.code_tokens import CodeTokens
+from talkahead.families.contracts import Codec, Frontend, PromptEncoder, TokenMap
+from talkahead.families.frontend_config import FrontendConfig
+from talkahead.families.spelling import Spelling
+from talkahead.families.table_encoder import EncoderConfig, TableEncoder
+from talkahead.families.text_prompt import TextPrompt
+from talkahead.families.text_tokens import TextTokens
+from talkahead.families.token_frontend import TokenFrontend
+from talkahead.speech_format import SpeechFormat
+
+
+@dataclass(frozen=True)
+class TokenFamily:
+    """A `Family`; `prompt` and `spelling` make what its frontend is of."""
+
+    unit_columns: ClassVar[int] = 1
+
+    name: str
+    prompt: Callable[[TextTokens, FrontendConfig], TextPrompt]
+    spelling: Callable[[TextTokens, FrontendConfig], Spelling]
+
+    def voices(self, encoder: Path) -> tuple[str, ...]:
+        return tuple(voice.name for voice in EncoderConfig.read(encoder).voices)
+
+    def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
+        config, tokens = FrontendConfig.read(folder), TextTokens(folder)
+        return TokenFrontend(self.prompt(tokens, config), self.spelling(tokens, config), speech)
+
+    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder:
+        """Looking rows up is no work for a device."""
+        return TableEncoder(folder)
+
+    def token_map(self, speech: SpeechFormat) -> TokenMap:
+        return CodeTokens(speech.codebooks)
+
+    def codec(self, folder: Path, device: torch.device) -> Codec:
+        codec: Codec = import_module(f"talkahead.families.{self.name}.codec").load_codec(folder, device)
+        return codec

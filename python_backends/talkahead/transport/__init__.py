@@ -1,0 +1,1 @@
+"""How the Python models of one server tell each other what their tensors do not: Unix datagrams."""

@@ -1,0 +1,105 @@
+"""What the models of one server tell each other: windows done, progress, cancels, load.
+
+One message is one datagram.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+
+_WINDOW_DONE = struct.Struct("<cqqqB")
+_DONE_TAG = b"W"
+MAX_DATAGRAM = 65_536
+
+
+@dataclass(frozen=True)
+class WindowDone:
+    """The vocoder is done with a window; `ok` is false when it failed."""
+
+    stream: int
+    generation: int
+    chunk: int
+    ok: bool = True
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """The talker is done with the first `spoken` segments of a stream, or with all that may still come."""
+
+    stream: int
+    spoken: int
+    is_over: bool = False
+
+
+@dataclass(frozen=True)
+class CancelRequest:
+    """End one stream, or all streams of a Triton request id."""
+
+    stream: int | None = None
+    request_id: str | None = None
+    reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class CancelReport:
+    """How many streams a cancel ended."""
+
+    cancelled: int
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """Ask a talker how busy it is."""
+
+    reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """How busy a talker is.
+
+    Args:
+        active: streams that hold a slot.
+        queued: streams that wait for one.
+        open_streams: streams whose client has not had the end yet; draining waits for these.
+        slots: streams that fit at once.
+        predicted_first_chunk_ms: for a request that came now.
+        windows_in_flight: sent to the vocoder and not acknowledged.
+    """
+
+    active: int
+    queued: int
+    open_streams: int
+    slots: int
+    predicted_first_chunk_ms: float
+    windows_in_flight: int = 0
+
+
+Datagram = WindowDone | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport
+_JSON_KINDS: dict[str, type[StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport]] = {
+    kind.__name__: kind for kind in (StreamProgress, CancelRequest, CancelReport, LoadRequest, LoadReport)
+}
+
+
+def encode(message: Datagram) -> bytes:
+    """One datagram. Windows, of which there are many, are packed; the rest is JSON."""
+    if isinstance(message, WindowDone):
+        return _WINDOW_DONE.pack(_DONE_TAG, message.stream, message.generation, message.chunk, message.ok)
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode()
+
+
+def decode(data: bytes) -> Datagram:
+    """The inverse of `encode`; raises ValueError for anything else."""
+    if data[:1] == _DONE_TAG:
+        try:
+            _, stream, generation, chunk, ok = _WINDOW_DONE.unpack(data)
+        except struct.error as error:
+            raise ValueError(f"a window datagram of {len(data)} bytes") from error
+        return WindowDone(stream, generation, chunk, bool(ok))
+    fields = json.loads(data)
+    try:
+        return _JSON_KINDS[fields.pop("kind")](**fields)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"an unknown datagram: {data[:80]!r}") from error

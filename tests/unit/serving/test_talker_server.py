@@ -301,8 +301,6 @@ def test_slots_are_as_many_as_the_memory_holds(
     assert "talker: weights " in (told := capsys.readouterr().err) and f"{more} slots" in told
     asked = rf"memory_bytes is 1,000,000, and {few + 1} slots .* up to {few}"
     with pytest.raises(TalkaheadError, match=asked):
-        TalkaheadError, match=rf"memory_bytes is 1,000,000, and {few + 1} slots .* up to {few}"
-    ):
         loaded_slots(config_of("talker", slots=str(few + 1), memory_bytes="1000000"))
     with pytest.raises(BadRequest, match="auto goes with memory_bytes"):
         loaded_slots(config_of("talker", slots="auto"))

@@ -37,13 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the longest segment with prompt and reference; each slot holds so many",
     )
     add("--phonemes", help="who makes them, where the family has a choice")
+    add(
+        "--silence",
+        type=_codes,
+        metavar="CODES",
+        help="of a silent frame, with commas between; needed where the codec's weights hold no encoder",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError for what cannot be served."""
-    imported = read_checkpoint(
-        options.family, Download(options.folder, options.codec, options.positions, options.phonemes)
-    )
+    given = (options.folder, options.codec, options.positions, options.phonemes, options.silence)
+    imported = read_checkpoint(options.family, Download(*given))
     for line in facts(imported):
         print(line)
     print(f"writing {options.out}", file=sys.stderr, flush=True)
@@ -52,6 +57,13 @@ def run(options: argparse.Namespace) -> None:
         copy_triton_parts(repository)
     for line in (*speech_facts(speech), *next_commands(options.out, imported)):
         print(line)
+
+
+def _codes(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+_codes.__name__ = "codes"  # argparse names it in its messages
 
 
 def facts(imported: ImportedCheckpoint) -> list[str]:
@@ -72,10 +84,12 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
 
 def speech_facts(speech: SpeechFormat) -> list[str]:
     books = " + ".join(f"{size:,}" for size in speech.codebooks)
-    segment, reference = speech.segment_positions, speech.reference_positions
+    segment, reference = speech.segment_positions, f"and {speech.reference_positions:,} for a reference"
+    if not speech.has_encoder:
+        reference = "and no references, for the codec's weights hold no encoder"
     return [
         f"speech    {speech.sample_rate_hz:,} Hz, {speech.frames_per_s:g} frames a second of {books} codes",
-        f"segments  {segment:,} positions, and {reference:,} for a reference",
+        f"segments  {segment:,} positions, {reference}",
     ]
 
 

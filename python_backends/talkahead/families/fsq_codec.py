@@ -79,7 +79,7 @@ class FsqCodec:
             self._shape_decoder(self._skeleton.acoustic_decoder)
         self._skeleton.to("meta")  # the library puts a tensor elsewhere
         self._path = present(folder / WEIGHTS)
-        self._can_encode = fill(
+        self.can_encode = fill(
             self._skeleton, _shapes(self._path), self._path, lambda name: not name.startswith(_SPEAKING)
         )
 
@@ -110,6 +110,7 @@ class FsqCodec:
             silence=silence or silent_frame(self, _SILENCE_FRAMES * self.hop),
             max_positions=max_positions,
             segment_positions=segment_positions,
+            has_encoder=self.can_encode,
         )
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
@@ -160,7 +161,7 @@ class FsqCodec:
 
     @cached_property
     def _encoder(self) -> FsqModel:
-        if not self._can_encode:
+        if not self.can_encode:
             raise TalkaheadError(
                 f"{self._path} holds no whole encoder; import the checkpoint with all its weights to speak "
                 "like a recording"

@@ -90,7 +90,7 @@ class SnacCodec:
                 f"{CONFIG}: vq_strides {model.vq_strides}, attn_window_size {model.attn_window_size}; "
                 f"allowed: {_STRIDES}, null: three codebooks, and no attention, as snac_24khz has them"
             )
-        self._frames, self._can_encode, self._device = _Frames(), can_encode, device
+        self._frames, self.can_encode, self._device = _Frames(), can_encode, device
         _key_noise(_blocks(model), self._frames)
         for part in [part for part in model.modules() if parametrize.is_parametrized(part, "weight")]:
             parametrize.remove_parametrizations(part, "weight")
@@ -133,6 +133,7 @@ class SnacCodec:
             silence=silence or silent_frame(self, 16 * self.hop),
             max_positions=max_positions,
             segment_positions=segment_positions,
+            has_encoder=self.can_encode,
             steps_per_frame=_CODES,
         )
 
@@ -154,7 +155,7 @@ class SnacCodec:
 
     @torch.inference_mode()
     def encode(self, audio: Samples) -> Frames:
-        if not self._can_encode:
+        if not self.can_encode:
             raise TalkaheadError(
                 f"{WEIGHTS} holds no encoder; import the checkpoint with SNAC's whole weights to speak like "
                 "a recording"

@@ -324,7 +324,9 @@ class DecodeStep:
         """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
         first = context.positions - counts + 1
         behind = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
-        behind = behind.clamp_max(self._frames.shape[1] - 1)
+        assert context.repetition is not None
+        last = context.frames.shape[1] - 1 - context.repetition.num_prompt  # behind it stand the prompt's
+        behind = torch.minimum(behind, last[:, None])
         context.frames.scatter_(1, behind[:, :, None].expand_as(tokens), tokens)
 
     def release(self, slot: int) -> None:

@@ -30,8 +30,6 @@ TEXT = Tensor("TEXT", "BYTES", is_optional=True)
 VOICE = Tensor("VOICE", "BYTES", is_optional=True)
 REFERENCE_AUDIO = Tensor("REFERENCE_AUDIO", "FP32", (-1,), is_optional=True)
 REFERENCE_TEXT = Tensor("REFERENCE_TEXT", "BYTES", is_optional=True)
-REFERENCE_RATE_HZ = 16_000
-"""Of REFERENCE_AUDIO: the codec's rate."""
 SPEECH_INPUTS = (TEXT, VOICE, REFERENCE_AUDIO, REFERENCE_TEXT)
 
 AUDIO = Tensor("AUDIO", "FP32", (-1,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields
+from operator import contains
 from pathlib import Path
 from typing import Self
 
@@ -61,8 +62,8 @@ class SpeechFormat:
         return self.max_positions - self.segment_positions if self.has_encoder else 0
 
     def _is_frame(self, codes: tuple[int, ...]) -> bool:
-        sizes = self.codebooks
-        return len(codes) == len(sizes) and all(0 <= code < size for code, size in zip(codes, sizes, strict=True))
+        allowed = map(range, self.codebooks)
+        return len(codes) == len(self.codebooks) and all(map(contains, allowed, codes))
 
     @property
     def frames_per_s(self) -> float:

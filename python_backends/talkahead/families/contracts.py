@@ -82,6 +82,9 @@ class PromptEncoder(Protocol):
             reference: frames of a recording whose words stand in the units.
         """
 
+    def spoken(self, voice: int, reference: Frames | None) -> Frames | None:
+        """The speech that such a prompt goes on from, for rules on history; None for a voice without."""
+
 
 class TokenMap(Protocol):
     """Between tokens, as the talker draws them, and frames. The talker's vocabulary holds nothing else than

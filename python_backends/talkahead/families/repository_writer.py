@@ -106,8 +106,8 @@ class _Writer:
         without = f"{download.codec}: its weights hold no encoder"
         if download.silence is None:
             raise ArtifactMismatch(
-                f"{without} to find the codes of silence with; allowed: --silence CODES, of a silent frame, or "
-                "all its weights"
+                f"{without} to find the codes of silence with; allowed: --silence CODES, those of a silent "
+                "frame, or all its weights"
             )
         if not voices:
             raise ArtifactMismatch(

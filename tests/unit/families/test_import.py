@@ -123,7 +123,7 @@ def test_the_compact_talker_draws_what_transformers_draws(
     end = imported.public.tokenizer.convert_tokens_to_ids(
         "<custom_token_2>" if imported.family == "orpheus" else "<|SPEECH_GENERATION_END|>"
     )
-    expected = greedy_codes(imported.public, ids, speech.first_speech, sum(speech.codebooks), end, STEPS)
+    expected = greedy_codes(imported.public, ids, speech.first_speech, [sum(speech.codebooks)], end, STEPS)
     assert len(set(expected)) > 3
     assert draw_greedily(imported.version("talker"), prompt, STEPS) == expected
 

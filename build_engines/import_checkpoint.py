@@ -10,10 +10,14 @@ train` makes your own.
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
+from talkahead.backbone.decoder_choice import Precision, count_memory
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
 from talkahead.families.repository_writer import new_repository, write_models
@@ -23,6 +27,7 @@ from instruments.environment import REPOSITORY
 from instruments.provenance import source_commit
 
 _GIB = 1 << 30
+_PARAMETER = re.compile(r'^parameters \{ key: "(\w+)" value \{ string_value: "(\w+)" \} \}$', re.MULTILINE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +54,15 @@ def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError for what cannot be served."""
     given = (options.folder, options.codec, options.positions, options.phonemes, options.silence)
     imported = read_checkpoint(options.family, Download(*given))
-    for line in facts(imported):
+    memory = served_memory(imported)
+    for line in (*facts(imported), f"memory    {'; '.join(memory.lines())}"):
         print(line)
+    if (needed := memory.fixed + memory.slot) > (there := machine_memory()):
+        print(
+            f"warning: a talker with one slot takes {needed / _GIB:,.1f} GiB, and this machine has "
+            f"{there / _GIB:,.1f} GiB; serve it where there is more, or import fewer --positions",
+            file=sys.stderr,
+        )
     print(f"writing {options.out}", file=sys.stderr, flush=True)
     with new_repository(options.out) as repository:
         speech = write_models(imported, repository, source_commit())
@@ -80,6 +92,23 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
         f"({imported.table.nbytes / _GIB:.2f} GiB, read from its file as rows are needed)",
         f"drafts    {drafts}",
     ]
+
+
+def served_memory(imported: ImportedCheckpoint) -> DecoderMemory:
+    """What the talker will take of this machine, as its config.pbtxt wants it served."""
+    parameters = dict(_PARAMETER.findall((REPOSITORY / "talker" / "config.pbtxt").read_text()))
+    return count_memory(
+        imported.talker,
+        next(iter(imported.tensors.values()))[0].dtype,
+        num_slots=int(parameters["slots"]),
+        max_positions=imported.max_positions,
+        dtype=Precision(parameters["precision"]).dtype,
+    )
+
+
+def machine_memory() -> int:
+    """In bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def speech_facts(speech: SpeechFormat) -> list[str]:

@@ -56,6 +56,7 @@ def load_decoder(
     choice: DecoderChoice = DecoderChoice.AUTO,
     ahead: int = 0,
     memory_bytes: int | None = None,
+    head_of: SlotDecoder | NativeDecoder | None = None,
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
@@ -67,6 +68,7 @@ def load_decoder(
 
     Args:
         ahead: positions behind the last that a draft may run ahead of its target.
+        head_of: one that this function loaded with the same head, precision and choice, to share it.
 
     Raises:
         ArtifactMismatch: there are more positions than the model was made for.
@@ -93,6 +95,7 @@ def load_decoder(
                 max_nodes=max_nodes,
                 precision=_native_precision(dtype),
                 memory_bytes=memory_bytes,
+                head_of=head_of if isinstance(head_of, NativeDecoder) else None,
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:
@@ -108,6 +111,7 @@ def load_decoder(
         dtype=torch.bfloat16 if dtype is torch.int8 else dtype,
         device=device,
         memory_bytes=memory_bytes,
+        head_of=head_of if isinstance(head_of, SlotDecoder) else None,
     )
 
 

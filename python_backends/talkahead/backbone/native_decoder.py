@@ -96,6 +96,7 @@ class NativeDecoder(CachedDecoder):
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
+        head_of: a decoder of the same head and precision, whose packed head is read in place of a copy.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class NativeDecoder(CachedDecoder):
         max_nodes: int = 1,
         precision: torch.dtype = torch.float32,
         memory_bytes: int | None = None,
+        head_of: NativeDecoder | None = None,
     ) -> None:
         num_positions = max_positions + max_nodes
         memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
@@ -136,6 +138,7 @@ class NativeDecoder(CachedDecoder):
         self._in_tiles = has_tiles()
         self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
         self._embeddings = _table(state[EMBEDDINGS])
+        self._head_of = head_of  # C points at its panels
         self._model = self._load(state)
         self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
@@ -157,6 +160,11 @@ class NativeDecoder(CachedDecoder):
             num_positions=num_positions,
             panel=decoder_library().talkahead_panel(),
         )
+
+    @property
+    def head(self) -> object:
+        """As it is packed."""
+        return self._model.head
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -194,7 +202,7 @@ class NativeDecoder(CachedDecoder):
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._packer.keep(state[NORM]) if NORM in state else None,
-            head=self._packer.pack(state[HEAD]),
+            head=self._packer.pack(state[HEAD]) if self._head_of is None else self._head_of.head,
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,

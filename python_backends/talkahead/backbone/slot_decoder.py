@@ -83,6 +83,7 @@ class SlotDecoder(CachedDecoder):
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
         dtype: float32, float64, or bfloat16, which narrows products, keys and values; the rest is float32.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
+        head_of: a decoder of the same head, type and device, whose head is read in place of a copy.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class SlotDecoder(CachedDecoder):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         memory_bytes: int | None = None,
+        head_of: SlotDecoder | None = None,
     ) -> None:
         num_positions = max_positions + max_nodes
         super().__init__(
@@ -121,7 +123,7 @@ class SlotDecoder(CachedDecoder):
         self._heads = config.num_attention_heads
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
-        self._load(state)
+        self._load(state, head_of)
 
     @staticmethod
     def count_memory(
@@ -139,14 +141,17 @@ class SlotDecoder(CachedDecoder):
 
     # Weights
 
-    def _load(self, state: Mapping[str, Tensor]) -> None:
+    def _load(self, state: Mapping[str, Tensor], head_of: SlotDecoder | None) -> None:
         def weight(name: str) -> Tensor:
             return state[name].detach().to(self.device, torch.float64)
 
         self._embeddings = state[EMBEDDINGS].detach().to(self.device, copy=True)
         scale = math.sqrt(self.hidden_size)
         self._final_norm = weight(NORM).mul(scale).to(self.dtype) if NORM in state else None
-        self._head = _Projection(self._stored(state[HEAD].detach().to(self.device)))
+        if head_of is None:
+            self._head = _Projection(self._stored(state[HEAD].detach().to(self.device)))
+        else:
+            self._head = head_of._head
         self._layers = tuple(
             self._load_layer(lambda name, prefix=f"model.layers.{index}.": weight(prefix + name))
             for index in range(self.config.num_hidden_layers)

@@ -66,9 +66,17 @@ class DraftPool:
         return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
 
     def decoder(
-        self, config: DecoderConfig, state: Mapping[str, Tensor], ahead: int
+        self,
+        config: DecoderConfig,
+        state: Mapping[str, Tensor],
+        ahead: int,
+        head_of: SlotDecoder | NativeDecoder | None = None,
     ) -> SlotDecoder | NativeDecoder:
-        """One that may run `ahead` positions ahead of the target."""
+        """One that may run `ahead` positions ahead of the target.
+
+        Args:
+            head_of: one of this pool that has the same head, to share it.
+        """
         return load_decoder(
             config,
             state,
@@ -79,4 +87,5 @@ class DraftPool:
             dtype=self.dtype,
             device=self.device,
             choice=self.choice,
+            head_of=head_of,
         )

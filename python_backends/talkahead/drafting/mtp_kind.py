@@ -10,6 +10,8 @@ from torch import Tensor
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.mtp_drafter import MtpDrafter
 from talkahead.drafting.mtp_modules import MtpModules
@@ -58,8 +60,9 @@ def mtp_drafter(
     """`talker`: the target's weights under their Hugging Face names."""
     embeddings = talker[EMBEDDINGS]
     shared = {EMBEDDINGS: embeddings[:0], HEAD: talker[HEAD]}  # modules are fed rows, never tokens
-    decoders = [
-        pool.decoder(modules.config, {**shared, **module.decoder.state_dict()}, len(modules))
-        for module in modules
-    ]
+    decoders: list[SlotDecoder | NativeDecoder] = []
+    for module in modules:
+        state = {**shared, **module.decoder.state_dict()}
+        first = decoders[0] if decoders else None
+        decoders.append(pool.decoder(modules.config, state, len(modules), head_of=first))
     return MtpDrafter(modules, decoders, embeddings, options.length, tells_probs=options.tells_probs)

@@ -1,6 +1,6 @@
 """Draws on CPUs in one C call (`native/sampler.c`), with the meaning of `sampling`.
 
-Shapes: S streams, N nodes each, T draws of each node, V vocabulary.
+Shapes: S streams, N nodes each, V vocabulary.
 """
 
 from __future__ import annotations
@@ -40,30 +40,20 @@ class NativeSampler:
         return logits.dtype is torch.float32 and logits.is_cpu
 
     def draw(
-        self,
-        logits: Tensor,
-        settings: Mapping[str, Tensor],
-        streams: Tensor,
-        positions: Tensor,
-        log_norms: Tensor | None = None,
+        self, logits: Tensor, settings: Mapping[str, Tensor], streams: Tensor, positions: Tensor
     ) -> Tensor:
-        """int64 [S, N, T]; the arguments of `sampling.draw_several`, with its settings' columns by name.
-
-        `log_norms`, float64 [S, N], is filled where it is given.
-        """
+        """int64 [S, N]; the arguments of `sampling.draw`, settings by name."""
         count, nodes, vocabulary = logits.shape
-        trials = int(streams.shape[1])
         held = [tensor.contiguous() for tensor in (logits, streams, positions)]
         addresses = [tensor.data_ptr() for tensor in held]
         weights = self.workspace(vocabulary)
-        tokens = torch.empty((count, nodes, trials), dtype=torch.int64)
+        tokens = torch.empty((count, nodes), dtype=torch.int64)
         self._library.talkahead_draw(
-            *(count, nodes, trials, vocabulary, addresses[0]),
+            *(count, nodes, vocabulary, addresses[0]),
             byref(settings_columns(settings)),
             *(addresses[1], addresses[2], int(Purpose.TOKEN), len(Purpose)),
             weights.data_ptr(),
             tokens.data_ptr(),
-            None if log_norms is None else log_norms.data_ptr(),
         )
         return tokens
 

@@ -121,13 +121,13 @@ def draw(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions:
     """
     sampler = _native(logits)
     if sampler is not None:
-        return sampler.draw(logits, vars(settings), streams[:, None], positions)[..., 0]
+        return sampler.draw(logits, vars(settings), streams, positions)
     return draw_in_torch(logits, settings, streams, positions)
 
 
 def draw_in_torch(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor) -> Tensor:
     """What `draw` does, on any device and in any precision."""
-    return draw_several_in_torch(logits, settings, streams[:, None], positions).tokens[..., 0]
+    return draw_several(logits, settings, streams[:, None], positions).tokens[..., 0]
 
 
 @dataclass(frozen=True)
@@ -144,18 +144,7 @@ class Draws:
 
 
 def draw_several(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor) -> Draws:
-    """T draws with replacement after each node: `draw` for each column of keys, `streams` int64 [S, T]."""
-    sampler = _native(logits)
-    if sampler is None:
-        return draw_several_in_torch(logits, settings, streams, positions)
-    log_norms = torch.empty(positions.shape, dtype=torch.float64)
-    return Draws(sampler.draw(logits, vars(settings), streams, positions, log_norms), log_norms)
-
-
-def draw_several_in_torch(
-    logits: Tensor, settings: SamplingSettings, streams: Tensor, positions: Tensor
-) -> Draws:
-    """What `draw_several` does, on any device and in any precision.
+    """T draws with replacement after each node: `draw` for each column of keys, `streams` int64 [S, T].
 
     Each token waits for an exponential time over its weight, and the first one is drawn: the Gumbel-max trick
     without its outer logarithm. The noise belongs to (key, token).

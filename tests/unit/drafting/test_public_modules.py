@@ -9,6 +9,8 @@ import pytest
 import torch
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import Llama, rope_tables, rotate
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.drafting.draft_artifact import Draft, load_drafter, target_hash
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
@@ -195,3 +197,15 @@ def test_they_are_served_from_their_folder(llama: Llama, tmp_path: Path) -> None
     config.write_text(config.read_text().replace('"sees_tokens": false', '"sees_tokens": true'))
     with pytest.raises(ArtifactMismatch, match="sees_prompt and sees_tokens are both true"):
         Draft.load(folder, talker)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=IDS)
+def test_modules_share_one_head(llama: Llama, dtype: torch.dtype) -> None:
+    modules = modules_of(public_state(llama), llama)
+    drafter = mtp_drafter(modules, llama.state_dict(), DraftPool(ROWS, POSITIONS, dtype), DraftOptions())
+    first, second = drafter._decoders
+    if isinstance(first, NativeDecoder) and isinstance(second, NativeDecoder):
+        assert first._model.head.panels == second._model.head.panels
+    else:
+        assert isinstance(first, SlotDecoder) and isinstance(second, SlotDecoder)
+        assert first._head is second._head

@@ -144,8 +144,8 @@ static void draw(const struct drafter *drafter, int64_t depth, const struct rows
                                      drafter->num_purposes, drafter->weights, token,
                                      rows->probs + (s * nodes + depth + 1) * vocabulary);
         else
-            drafter->draw(1, 1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
-                          drafter->num_purposes, drafter->weights, token, 0);
+            drafter->draw(1, 1, vocabulary, logits, &own, rows->keys + s, &position, drafter->purpose,
+                          drafter->num_purposes, drafter->weights, token);
         if (depth < drafter->num_kept) drafter->kept[slot * drafter->num_kept + depth] = *token;
         *said_at(drafter, slot, position) = *token;
     }

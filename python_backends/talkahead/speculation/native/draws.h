@@ -20,9 +20,9 @@ struct draws {
     int64_t num_purposes, token_purpose, trial_purpose;
 };
 
-typedef void draw_function(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
+typedef void draw_function(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
                            const struct settings *settings, const uint64_t *keys, const int64_t *positions,
-                           int64_t purpose, int64_t num_purposes, float *memory, int64_t *tokens, double *log_norms);
+                           int64_t purpose, int64_t num_purposes, float *memory, int64_t *tokens);
 typedef void draw_with_probs_function(int64_t vocabulary, const float *logits, const struct settings *settings,
                                       uint64_t stream_key, int64_t position, int64_t purpose, int64_t num_purposes,
                                       float *memory, int64_t *token, float *probabilities);

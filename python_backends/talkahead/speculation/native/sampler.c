@@ -279,24 +279,18 @@ static void spread(const struct support *support, int64_t vocabulary, float *pro
 /* Room that each call here needs, in floats. */
 int64_t talkahead_draw_workspace(int64_t vocabulary) { return room_size(vocabulary); }
 
-/* tokens [S, N, T] from logits [S, N, V], a settings entry per stream, keys [S, T] and positions [S, N].
+/* tokens [S, N] from logits [S, N, V], a settings entry per stream, keys [S] and positions [S, N].
  *
- * A draw's key is that of draws.py's draw_keys: the purpose is one of num_purposes. The log of what the kept tokens
- * of a node weigh goes to log_norms [S, N], unless that is null.
+ * A draw's key is that of draws.py's draw_keys: the purpose is one of num_purposes.
  */
-void talkahead_draw(int64_t streams, int64_t nodes, int64_t trials, int64_t vocabulary, const float *logits,
+void talkahead_draw(int64_t streams, int64_t nodes, int64_t vocabulary, const float *logits,
                     const struct settings *settings, const uint64_t *keys, const int64_t *positions, int64_t purpose,
-                    int64_t num_purposes, float *memory, int64_t *tokens, double *log_norms) {
+                    int64_t num_purposes, float *memory, int64_t *tokens) {
     struct room room = room_in(memory, vocabulary);
     for (int64_t entry = 0; entry < streams * nodes; entry++) {
-        const float *row = logits + entry * vocabulary;
         int64_t stream = entry / nodes;
-        struct support support = supported(row, vocabulary, settings, stream, room);
-        for (int64_t trial = 0; trial < trials; trial++) {
-            uint64_t key = draw_key(keys[stream * trials + trial], positions[entry], purpose, num_purposes);
-            tokens[entry * trials + trial] = first_of(&support, key);
-        }
-        if (log_norms) log_norms[entry] = log_norm(row, vocabulary, settings->sharpness[stream], &support);
+        struct support support = supported(logits + entry * vocabulary, vocabulary, settings, stream, room);
+        tokens[entry] = first_of(&support, draw_key(keys[stream], positions[entry], purpose, num_purposes));
     }
 }
 

@@ -7,6 +7,7 @@ machine that it runs on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -17,7 +18,9 @@ from talkahead.draft_training.tokens_per_step import committed_per_step
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import WEIGHTS, load_drafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.engine.decode_step import DecodeStep
 from talkahead.manifest import sha256
+from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speculation.match_verifier import MatchVerifier
 
 
@@ -31,6 +34,7 @@ def count_acceptance(
     *,
     positions: int | None = None,
     device: str = "cpu",
+    allowed: AllowedByStep | None = None,
 ) -> Acceptance:
     """Speaks all prompts once with each size, as precisely as the talker is served.
 
@@ -39,15 +43,17 @@ def count_acceptance(
         sizes: nodes of its trees, the root among them.
         prompts: [P, D] each.
         positions: of prompt and speech at most; None: as many as the talker knows.
+        allowed: see `DecodeStep`.
     """
     served = Talker.serving(talker, device)
     positions = positions or served.config.max_position_embeddings
     decoder = served.decoder(positions, max(sizes))
     pool = DraftPool.serving(SLOTS, positions, device)
+    make_step = partial(DecodeStep, allowed=allowed)
     committed, steps = {}, 0
     for nodes in sorted(sizes):
         drafting = load_drafter(folder, talker, pool, DraftOptions(nodes, tells_probs=False))
-        spoken = speak(decoder, drafting, MatchVerifier(), prompts, sampling, seed)
+        spoken = speak(decoder, drafting, MatchVerifier(), prompts, sampling, seed, make_step)
         committed[nodes] = round(committed_per_step(spoken), 4)
         steps = max(steps, sum(one.steps for one in spoken))
     return Acceptance(sha256(folder / WEIGHTS), steps, sampling.temperature, sampling.top_p, committed)

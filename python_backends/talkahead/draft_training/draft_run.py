@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
 
@@ -37,6 +38,7 @@ from talkahead.drafting.draft_files import ACCEPTANCE, TREES
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
 from talkahead.errors import TalkaheadError
+from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest, readable_files, sha256
 
 _LEARNED = "learned.json"
@@ -70,21 +72,19 @@ class DraftRun:
         self._reader = Reader(order.repository)
         self._talker = Talker.serving(order.talker, order.device)
         self._target = target_hash(order.talker)
-        self._sampling = RequestOptions()
+        self._sampling = RequestOptions(**asdict(read_sampling(order.talker)))
         self._draft = order.work_folder / "draft"
         hold_to(order.work_folder, self._recipe)
 
     @property
     def _recipe(self) -> dict[str, Any]:
         """All that what lies in the work folder depends on."""
-        order, sampling = self._order, self._sampling
+        order = self._order
         asked = (*("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed"),)
         return {
             "talker": self._target,
             "texts": sha256(order.texts),
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
+            **asdict(read_sampling(order.talker)),
             **{name: getattr(order, name) for name in asked},
         }
 
@@ -243,6 +243,7 @@ class DraftRun:
             *(self._held_out_prompts(_COUNTED), self._sampling, _SEEDS[Split.HELD_OUT]),
             positions=self._positions,
             device=self._order.device,
+            allowed=self._reader.allowed,
         )
         with whole(self._draft / ACCEPTANCE) as folder:
             counted.save(folder)
@@ -253,7 +254,10 @@ class DraftRun:
         order = self._order
         self._say("gain: measuring what steps cost on this machine")
         torch.set_num_threads(1)  # as a talker is served, which also has them timed apart from other work
-        return Bench(order.talker, order.drafter, self._draft, self._positions, order.device)
+        return Bench(
+            *(order.talker, order.drafter, self._draft, self._positions, order.device),
+            self._reader.allowed,
+        )
 
     # Serving
 

@@ -24,6 +24,7 @@ from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.step_timer import StepTimer
+from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -34,25 +35,15 @@ _DRAWS = 1_000
 _INTERVAL = (0.025, 0.975)
 
 
-@dataclass
-class Stopwatch:
-    """Seconds that steps took, without prompts."""
-
-    seconds: float = 0.0
-
-    def step(self, decoder: Backbone, drafter: Drafter, verifier: Verifier) -> DecodeStep:
-        return _TimedStep(self, decoder, drafter, verifier)
-
-
 class _TimedStep(DecodeStep):
-    def __init__(self, watch: Stopwatch, decoder: Backbone, drafter: Drafter, verifier: Verifier) -> None:
-        super().__init__(decoder, drafter, verifier)
-        self._watch = watch
+    """Counts the seconds that steps take, without prompts."""
+
+    seconds = 0.0
 
     def run(self, slots: Sequence[int]) -> Drawn:
         began = self._clock()
         drawn = super().run(slots)
-        self._watch.seconds += self._clock() - began
+        self.seconds += self._clock() - began
         return drawn
 
 
@@ -117,7 +108,16 @@ class Bench:
         folder: of the new draft, wherever it lies.
     """
 
-    def __init__(self, talker: Path, drafter: str, folder: Path, positions: int, device: str) -> None:
+    def __init__(
+        self,
+        talker: Path,
+        drafter: str,
+        folder: Path,
+        positions: int,
+        device: str,
+        allowed: AllowedByStep | None,
+    ) -> None:
+        self._allowed = allowed
         offer = read_offer(talker)
         folders = {name: draft_folder(talker, name) for name in offer.drafters} | {drafter: folder}
         self._sizes = {name: DRAFTERS[name].sizes(own) for name, own in folders.items()}
@@ -155,13 +155,16 @@ class Bench:
     def _speak(
         self, drafter: Drafter, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int, number: int
     ) -> Spoken:
-        watch = Stopwatch()
+        steps: list[_TimedStep] = []
+
+        def timed(decoder: Backbone, drafter: Drafter, verifier: Verifier) -> DecodeStep:
+            steps.append(_TimedStep(decoder, drafter, verifier, allowed=self._allowed))
+            return steps[0]
+
         said: list[Utterance] = speak(
-            self._decoder,
-            *(drafter, MatchVerifier(), [prompts[number]], sampling, seed + number),
-            make_step=watch.step,
+            *(self._decoder, drafter, MatchVerifier(), [prompts[number]], sampling, seed + number), timed
         )
-        return Spoken(len(said[0].tokens) - 1, said[0].steps, watch.seconds)
+        return Spoken(len(said[0].tokens) - 1, said[0].steps, steps[0].seconds)
 
 
 def verdict(drafter: str, nodes: int, gain: Gain, served: Pair) -> str:

@@ -104,6 +104,10 @@ class RecordingDrafter(NullDrafter):
         self.next_hidden = scored.hidden[:, 0].clone()
 
 
+MakeStep = Callable[[Backbone, Drafter, Verifier], DecodeStep]
+"""For steps that do more than decode, such as take the time, or may not draw every token."""
+
+
 def speak(
     decoder: Backbone,
     drafter: Drafter,
@@ -111,13 +115,9 @@ def speak(
     prompts: Sequence[Tensor],
     options: RequestOptions,
     seed: int,
-    make_step: Callable[[Backbone, Drafter, Verifier], DecodeStep] = DecodeStep,
+    make_step: MakeStep = DecodeStep,
 ) -> list[Utterance]:
-    """Speaks every prompt, the n-th with seed `seed` + n; a row that ends makes room for the next.
-
-    Args:
-        make_step: a step that does more than decode, such as take the time.
-    """
+    """Speaks every prompt, the n-th with seed `seed` + n; a row that ends makes room for the next."""
     utterances = [Utterance(prompt, seed + index) for index, prompt in enumerate(prompts)]
     step = make_step(decoder, drafter, verifier)
     waiting, running = iter(utterances), dict[int, Utterance]()

@@ -28,6 +28,7 @@ class Reader:
         self.speech = SpeechFormat.read(repository / "vocoder" / VERSION)
         family = load_family(self.speech.family)
         self.voices = family.voices(encoder)
+        self.allowed = family.token_map(self.speech).allowed
         self._frontend = family.frontend(repository / "frontend" / VERSION, self.speech)
         self._encoder = family.prompt_encoder(encoder, torch.device("cpu"))
         if not self.voices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from talkahead.config import RequestOptions
 from talkahead.draft_training.own_speech import RecordingDrafter, speak
 from talkahead.draft_training.reader import Reader
 from talkahead.draft_training.speech_store import SpeechStore
+from talkahead.engine.decode_step import DecodeStep
 from talkahead.families.contracts import Units
 from talkahead.speculation.match_verifier import MatchVerifier
 
@@ -56,7 +58,10 @@ class Recital:
             began, before, first = time.monotonic(), store.num_tokens, store.num_shards * _SHARD
             prompts = self.prompts(first, _SHARD)
             seed = self.seed + first
-            said = speak(decoder, RecordingDrafter(), MatchVerifier(), prompts, sampling, seed)
+            said = speak(
+                *(decoder, RecordingDrafter(), MatchVerifier(), prompts, sampling, seed),
+                partial(DecodeStep, allowed=self.reader.allowed),
+            )
             store.add(said, keeps_prompts=keeps_prompts)
             rate = (store.num_tokens - before) / (time.monotonic() - began)
             say(f"{store.num_tokens:,} of {tokens:,} tokens, {rate:,.0f} a second")

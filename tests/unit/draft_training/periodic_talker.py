@@ -8,8 +8,10 @@ import torch
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.config import SamplingDefaults
 from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
 
@@ -43,6 +45,7 @@ def write_repository(folder: Path) -> Path:
     speech_format(codec, silence=0, max_positions=1536).save(vocoder)
     talker = folder / "talker" / "1"
     periodic_talker().save(talker)
+    write_sampling(SamplingDefaults(), talker)
     files = {path.name: sha256(path) for path in talker.iterdir()}
     Manifest("make tiny", "unknown", "none", 0, {}, files, "CC-BY-4.0").write(talker)
     (folder / "texts.txt").write_text("\n".join(TEXTS))

@@ -10,10 +10,14 @@ train` makes your own.
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
+from talkahead.backbone.decoder_choice import Precision, count_memory
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
 from talkahead.families.repository_writer import new_repository, write_models
@@ -23,6 +27,7 @@ from instruments.environment import REPOSITORY
 from instruments.provenance import source_commit
 
 _GIB = 1 << 30
+_PARAMETER = re.compile(r'^parameters \{ key: "(\w+)" value \{ string_value: "(\w+)" \} \}$', re.MULTILINE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,21 +42,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the longest segment with prompt and reference; each slot holds so many",
     )
     add("--phonemes", help="who makes them, where the family has a choice")
+    add(
+        "--silence",
+        type=_codes,
+        metavar="CODES",
+        help="of a silent frame, with commas between; needed where the codec's weights hold no encoder",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError for what cannot be served."""
-    imported = read_checkpoint(
-        options.family, Download(options.folder, options.codec, options.positions, options.phonemes)
-    )
-    for line in facts(imported):
+    given = (options.folder, options.codec, options.positions, options.phonemes, options.silence)
+    imported = read_checkpoint(options.family, Download(*given))
+    memory = served_memory(imported)
+    for line in (*facts(imported), f"memory    {'; '.join(memory.lines())}"):
         print(line)
+    if (needed := memory.fixed + memory.slot) > (there := machine_memory()):
+        print(
+            f"warning: a talker with one slot takes {needed / _GIB:,.1f} GiB, and this machine has "
+            f"{there / _GIB:,.1f} GiB; serve it where there is more, or import fewer --positions",
+            file=sys.stderr,
+        )
     print(f"writing {options.out}", file=sys.stderr, flush=True)
     with new_repository(options.out) as repository:
         speech = write_models(imported, repository, source_commit())
         copy_triton_parts(repository)
     for line in (*speech_facts(speech), *next_commands(options.out, imported)):
         print(line)
+
+
+def _codes(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+_codes.__name__ = "codes"  # argparse names it in its messages
 
 
 def facts(imported: ImportedCheckpoint) -> list[str]:
@@ -70,12 +94,31 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
     ]
 
 
+def served_memory(imported: ImportedCheckpoint) -> DecoderMemory:
+    """What the talker will take of this machine, as its config.pbtxt wants it served."""
+    parameters = dict(_PARAMETER.findall((REPOSITORY / "talker" / "config.pbtxt").read_text()))
+    return count_memory(
+        imported.talker,
+        next(iter(imported.tensors.values()))[0].dtype,
+        num_slots=int(parameters["slots"]),
+        max_positions=imported.max_positions,
+        dtype=Precision(parameters["precision"]).dtype,
+    )
+
+
+def machine_memory() -> int:
+    """In bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def speech_facts(speech: SpeechFormat) -> list[str]:
     books = " + ".join(f"{size:,}" for size in speech.codebooks)
-    segment, reference = speech.segment_positions, speech.reference_positions
+    segment, reference = speech.segment_positions, f"and {speech.reference_positions:,} for a reference"
+    if not speech.has_encoder:
+        reference = "and no references, for the codec's weights hold no encoder"
     return [
         f"speech    {speech.sample_rate_hz:,} Hz, {speech.frames_per_s:g} frames a second of {books} codes",
-        f"segments  {segment:,} positions, and {reference:,} for a reference",
+        f"segments  {segment:,} positions, {reference}",
     ]
 
 

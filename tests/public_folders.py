@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -186,24 +187,41 @@ def _small(made: PreTrainedTokenizerFast) -> dict[str, Any]:
 
 
 def greedy_codes(
-    public: Public, prompt: Sequence[int], first: int, codes: int, end: int, steps: int
+    public: Public,
+    prompt: Sequence[int],
+    first: int,
+    codebooks: Sequence[int],
+    end: int,
+    steps: int,
+    repetition_penalty: float = 1.0,
 ) -> list[int]:
-    """What transformers draws behind a prompt with all tokens suppressed but those of speech: codes, or -1.
+    """What transformers draws behind a prompt where no token is allowed but those of speech: codes, or -1.
 
     Args:
-        first, codes: where ids of codes begin, and how many there are.
-        end: the id that ends speech.
+        first, codebooks: where ids of codes begin, and how many may be drawn by turns.
+        end: the id that ends speech; not before each codebook had its turn.
     """
-    spoken = {*range(first, first + codes), end}
+    ends = list(accumulate(codebooks, initial=first))
+    turns = [list(range(*span)) for span in pairwise(ends)]
+
+    def allowed(_: int, ids: Tensor) -> list[int]:
+        drawn = len(ids) - len(prompt)
+        return [*turns[drawn % len(turns)], *([end] if drawn >= len(turns) else [])]
+
     settings = GenerationConfig(
         do_sample=False,
         max_new_tokens=steps,
         eos_token_id=end,
         pad_token_id=end,
-        suppress_tokens=sorted(set(range(public.model.config.vocab_size)) - spoken),
+        repetition_penalty=repetition_penalty,
     )
     ids = torch.tensor([list(prompt)])
-    drawn = public.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
+    drawn = public.model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        generation_config=settings,
+        prefix_allowed_tokens_fn=allowed,
+    )
     return [-1 if token == end else token - first for token in drawn[0, len(prompt) :].tolist()]
 
 

@@ -83,6 +83,10 @@ class AsyncClient:
         """The server's voices; the first is its default."""
         return control.read_voices(await self._control(wire.control_request("voices")))
 
+    async def sample_rate_hz(self) -> int:
+        """Of the server's speech, and of recordings that it shall speak like."""
+        return control.read_sample_rate_hz(await self._control(wire.control_request("voices")))
+
     async def load(self) -> ServerLoad:
         return control.read_load(await self._control(wire.control_request("load")))
 

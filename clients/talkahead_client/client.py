@@ -99,6 +99,10 @@ class Client:
         """The server's voices; the first is its default."""
         return control.read_voices(self._control(wire.control_request("voices")))
 
+    def sample_rate_hz(self) -> int:
+        """Of the server's speech, and of recordings that it shall speak like."""
+        return control.read_sample_rate_hz(self._control(wire.control_request("voices")))
+
     def load(self) -> ServerLoad:
         return control.read_load(self._control(wire.control_request("load")))
 

@@ -29,6 +29,10 @@ def read_voices(result: Mapping[str, Any]) -> tuple[str, ...]:
     return _read(result, lambda: tuple(str(voice) for voice in result["voices"]))
 
 
+def read_sample_rate_hz(result: Mapping[str, Any]) -> int:
+    return _read(result, lambda: int(result["sample_rate_hz"]))
+
+
 def read_cancelled(result: Mapping[str, Any]) -> int:
     """How many streams a cancel met."""
     return _read(result, lambda: int(result["cancelled"]))

@@ -30,8 +30,6 @@ TEXT = Tensor("TEXT", "BYTES", is_optional=True)
 VOICE = Tensor("VOICE", "BYTES", is_optional=True)
 REFERENCE_AUDIO = Tensor("REFERENCE_AUDIO", "FP32", (-1,), is_optional=True)
 REFERENCE_TEXT = Tensor("REFERENCE_TEXT", "BYTES", is_optional=True)
-REFERENCE_RATE_HZ = 16_000
-"""Of REFERENCE_AUDIO: the codec's rate."""
 SPEECH_INPUTS = (TEXT, VOICE, REFERENCE_AUDIO, REFERENCE_TEXT)
 
 AUDIO = Tensor("AUDIO", "FP32", (-1,))
@@ -153,13 +151,18 @@ class Stats:
     @property
     def pair(self) -> str:
         """The drafter and the verifier, `heads+match`."""
-        return f"{DRAFTER_NAMES[self.drafter]}+{VERIFIER_NAMES[self.verifier]}"
+        return f"{_name(DRAFTER_NAMES, self.drafter)}+{_name(VERIFIER_NAMES, self.verifier)}"
 
     @classmethod
     def from_wire(cls, values: Sequence[int]) -> Self:
         if len(values) != len(STATS_FIELDS):
             raise ValueError(f"STATS has {len(values)} values, expected {len(STATS_FIELDS)}")
         return cls(*(int(value) for value in values))
+
+
+def _name(names: Sequence[str], number: int) -> str:
+    """A newer server may have more of them."""
+    return names[number] if 0 <= number < len(names) else f"unknown ({number})"
 
 
 STATS_FIELDS = tuple(field.name for field in fields(Stats))

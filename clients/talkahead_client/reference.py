@@ -11,9 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead_client.errors import InvalidRequest
-from talkahead_client.protocol import REFERENCE_RATE_HZ
-
-_FORM = f"mono, 16 bits, {REFERENCE_RATE_HZ:,} Hz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +18,7 @@ class Reference:
     """A voice by example: some seconds of speech, and what is said in them.
 
     Args:
-        audio: mono samples in -1..1 at `REFERENCE_RATE_HZ`, [samples].
+        audio: mono samples in -1..1 at the server's rate (`Client.sample_rate_hz`), [samples].
         text: its transcript.
 
     Raises:
@@ -38,22 +35,26 @@ class Reference:
             )
 
     @classmethod
-    def from_wav(cls, path: Path, text: str) -> Self:
+    def from_wav(cls, path: Path, text: str, rate_hz: int) -> Self:
         """Reads a WAV file as it is: what is not mono, 16 bits and at the right rate is not converted.
+
+        Args:
+            rate_hz: the server's (`Client.sample_rate_hz`).
 
         Raises:
             InvalidRequest: the file is in another form.
             OSError: it cannot be read.
         """
+        allowed = f"mono, 16 bits, {rate_hz:,} Hz"
         try:
             with wave.open(str(path)) as file:
                 form = (file.getnchannels(), file.getsampwidth(), file.getframerate())
                 samples = file.readframes(file.getnframes())
         except (wave.Error, EOFError) as error:
-            raise InvalidRequest(f"{path}: {error}; allowed: a WAV file, {_FORM}") from error
-        if form != (1, 2, REFERENCE_RATE_HZ):
+            raise InvalidRequest(f"{path}: {error}; allowed: a WAV file, {allowed}") from error
+        if form != (1, 2, rate_hz):
             channels, width, rate = form
             raise InvalidRequest(
-                f"{path}: {channels} channels, {8 * width} bits, {rate:,} Hz; allowed: {_FORM}"
+                f"{path}: {channels} channels, {8 * width} bits, {rate:,} Hz; allowed: {allowed}"
             )
         return cls(np.frombuffer(samples, "<i2").astype(np.float32) / 32_768, text)

@@ -23,7 +23,7 @@ from talkahead_client.errors import InvalidRequest, SpeechError
 from talkahead_client.figures import Figures, Listener
 from talkahead_client.patience import DEFAULT_CHUNK_DEADLINE_S
 from talkahead_client.pcm import RawPipe, Sink, WavFile
-from talkahead_client.protocol import PARAMETERS, REFERENCE_RATE_HZ, Stats
+from talkahead_client.protocol import PARAMETERS, Stats
 from talkahead_client.reference import Reference
 from talkahead_client.speed_up import Parameters, Spoken, measure_speed_up
 
@@ -44,7 +44,7 @@ EPILOG = f"""\
 exit codes: 0 spoken; {FAILURE} the server failed or the stream broke; {USAGE_ERROR} the request was refused;
 3 no server, or a full one; 4 a deadline passed; 5 cancelled by the server; {INTERRUPTED} interrupted;
 {PIPE_CLOSED} the player went away.
-example: talkahead-say -o - "Hello." | aplay -q -t raw -f S16_LE -r 16000 -c 1
+example: talkahead-say -o - "Hello." | aplay -q -t raw -f S16_LE -c 1 -r $(talkahead-say --rate)
 """
 
 
@@ -86,7 +86,7 @@ class Command:
     def __init__(self, client: Client, options: argparse.Namespace) -> None:
         self._client = client
         self._options = options
-        self._reference = _reference(options)
+        self._reference = _reference(client, options)
         self._parameters = _parameters(options)
         self._progress = Progress(options.progress or sys.stderr.isatty())
         # Standard output belongs to the samples where they go there.
@@ -187,6 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.voices:
                 print("\n".join(client.voices()))
                 return 0
+            if options.rate:
+                print(client.sample_rate_hz())
+                return 0
             return Command(client, options).run(_jobs(options))
     except _Terminated:
         return TERMINATED
@@ -240,12 +243,13 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("text", nargs="?", help="what to say; without it, and for -, standard input is read")
     source.add_argument("--file", type=Path, help="read the text from this file (UTF-8)")
     source.add_argument("--voices", action="store_true", help="list the server's voices and stop")
+    source.add_argument("--rate", action="store_true", help="print the rate of its speech in Hz and stop")
     add("-o", "--output", default="out.wav", help="WAV file, or - for raw 16-bit mono PCM (%(default)s)")
     add("--server", default=DEFAULT_SERVER, help="gRPC address (%(default)s)")
     add("--voice", help="one of --voices; default: the server's first")
     add("--reference", type=Path, metavar="WAV",
-        help=f"speak like this recording of some seconds: mono, 16 bits, {REFERENCE_RATE_HZ:,} Hz; "
-        "not together with --voice")  # fmt: skip
+        help="speak like this recording of some seconds: mono, 16 bits, at the server's --rate; not together "
+        "with --voice")  # fmt: skip
     add("--reference-text", metavar="TEXT", help="what is said in --reference")
     add("--jobs", type=_count, metavar="N", help="speak each line by itself, N at a time: out-0001.wav, ...")
     add("--json", action="store_true", help="figures as JSON, one line for each utterance")
@@ -268,12 +272,12 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _reference(options: argparse.Namespace) -> Reference | None:
+def _reference(client: Client, options: argparse.Namespace) -> Reference | None:
     if (options.reference is None) != (options.reference_text is None):
         raise InvalidRequest("--reference, --reference-text: a recording and what is said in it go together")
     if options.reference is None:
         return None
-    return Reference.from_wav(options.reference, options.reference_text)
+    return Reference.from_wav(options.reference, options.reference_text, client.sample_rate_hz())
 
 
 def _jobs(options: argparse.Namespace) -> list[Job]:

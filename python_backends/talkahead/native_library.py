@@ -1,9 +1,10 @@
 """C sources as shared libraries: compiled where they run, for the CPU they run on, and kept.
 
-A compiler is all it needs. The name in the cache is a hash of the source, the headers that it includes, the
-flags and the CPU, so that no old library is loaded; a file appears under its name whole, whoever else
-compiles at the same time. TALKAHEAD_CPU chooses among the code paths that the CPU has (`cpu_path.py`), and
-more flags may be given in TALKAHEAD_CFLAGS, as `make sanitize` does.
+A compiler is all it needs. Functions and structs are what the sources say (`native_declarations.py`). The
+name in the cache is a hash of the source, the headers that it includes, the flags and the CPU, so that no old
+library is loaded; a file appears under its name whole, whoever else compiles at the same time. TALKAHEAD_CPU
+chooses among the code paths that the CPU has (`cpu_path.py`), and more flags may be given in
+TALKAHEAD_CFLAGS, as `make sanitize` does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
-import re
 import shutil
 import subprocess
 import tempfile
@@ -19,15 +19,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 
 from talkahead.cache_places import cache_places
 from talkahead.config import compiler_setting
 from talkahead.cpu_path import cpu_path
+from talkahead.native_declarations import files_of, functions, layout_checks
 from talkahead.private_folder import private_folder
 
 COMPILERS = ("gcc", "cc")
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-w", "-shared", "-fPIC")
-_INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 _COMPILE_LIMIT_S = 300  # three seconds of work, on a machine whose cores may all be taken
 
 
@@ -35,8 +36,24 @@ class NativeUnavailable(Exception):
     """Why there is no native code here, as the end of a sentence."""
 
 
+class NativeLibrary(SimpleNamespace):
+    """The functions of one C file, each with the types that its definition says; there are no others."""
+
+    def __init__(self, path: Path, source: Path) -> None:
+        library = ctypes.CDLL(str(path))
+        super().__init__(path=path)
+        for one in functions(source):
+            function = library[one.name]
+            function.restype, function.argtypes = one.result, one.arguments
+            setattr(self, one.name, function)
+
+    def address(self, name: str) -> int | None:
+        """Of a function, for native callers."""
+        return ctypes.cast(getattr(self, name), ctypes.c_void_p).value
+
+
 @lru_cache(maxsize=8)
-def load_library(source: Path) -> ctypes.CDLL:
+def load_library(source: Path) -> NativeLibrary:
     """The library of one C file, compiled on the first call on this machine; raises NativeUnavailable."""
     name = f"{source.stem}-{_fingerprint(source)}.so"
     failures = []
@@ -48,22 +65,24 @@ def load_library(source: Path) -> ctypes.CDLL:
     raise NativeUnavailable("; ".join(failures) or "no folder to keep the library in")
 
 
-def _load_from(path: Path, source: Path) -> ctypes.CDLL:
+def _load_from(path: Path, source: Path) -> NativeLibrary:
     if not path.exists():
         _compile(source, path)
-    return ctypes.CDLL(str(path))
+    return NativeLibrary(path, source)
 
 
 def _compile(source: Path, target: Path) -> None:
+    """With assertions behind it that its structs are what Python takes them for."""
     compiler = _compiler()
     if compiler is None:
         raise NativeUnavailable(f"none of {', '.join(COMPILERS)} is on the PATH")
+    text = f'#include "{source}"\n{layout_checks(source)}'
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
-        command = [compiler, *_flags(), str(source), "-o", str(built), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S)
+        command = [compiler, *_flags(), "-x", "c", "-", "-o", str(built), "-lm"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S)
         if done.returncode:
-            raise NativeUnavailable(f"{compiler} failed: {done.stderr.strip()[:500]}")
+            raise NativeUnavailable(f"{compiler} failed: {source}: {done.stderr.strip()[:500]}")
         built.replace(target)
 
 
@@ -83,18 +102,9 @@ def cache_folders() -> Iterator[Path]:
 
 
 def _fingerprint(source: Path) -> str:
-    own = b"".join(path.read_bytes() for path in _files_of(source))
-    parts = (own, " ".join(_flags()).encode(), cpu_model().encode())
+    own = b"".join(path.read_bytes() for path in files_of(source))
+    parts = (own, layout_checks(source).encode(), " ".join(_flags()).encode(), cpu_model().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
-
-
-def _files_of(source: Path) -> list[Path]:
-    """The source and all headers of ours that it includes, wherever they lie."""
-    files = [source]
-    for path in files:  # which grows meanwhile
-        included = ((path.parent / name).resolve() for name in _INCLUDE.findall(path.read_text()))
-        files += [header for header in included if header.is_file() and header not in files]
-    return files
 
 
 def cpu_model() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields
+from operator import contains
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +29,7 @@ class SpeechFormat:
         silence: codes [C] of a silent frame, of which pauses between segments are made.
         max_positions: prompt rows and steps of a segment, its reference's included; a slot holds so many.
         segment_positions: what the longest segment takes of these without a reference.
+        has_encoder: whether the codec turns recordings into frames.
     """
 
     family: str
@@ -40,11 +42,13 @@ class SpeechFormat:
     max_positions: int
     segment_positions: int
     steps_per_frame: int = 1
+    has_encoder: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.silence) != len(self.codebooks):
+        if not self._is_frame(self.silence):
             raise ArtifactMismatch(
-                f"{NAME}: silence has {len(self.silence)} codes, codebooks {len(self.codebooks)}"
+                f"{NAME}: silence is {list(self.silence)}; allowed: one code of each codebook, of "
+                f"{list(self.codebooks)} codes"
             )
         if self.segment_positions > self.max_positions:
             raise ArtifactMismatch(
@@ -55,7 +59,11 @@ class SpeechFormat:
     @property
     def reference_positions(self) -> int:
         """Prompt rows that a recording and its transcript may take; 0: nothing is spoken like a recording."""
-        return self.max_positions - self.segment_positions
+        return self.max_positions - self.segment_positions if self.has_encoder else 0
+
+    def _is_frame(self, codes: tuple[int, ...]) -> bool:
+        allowed = map(range, self.codebooks)
+        return len(codes) == len(self.codebooks) and all(map(contains, allowed, codes))
 
     @property
     def frames_per_s(self) -> float:

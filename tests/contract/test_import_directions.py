@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 LAYERS = (
     {
         *("", "types", "config", "errors", "telemetry", "private_folder", "cache_places"),
-        *("cpu_path", "native_library", "manifest", "weights", "speech_format", "generation_config"),
+        *("cpu_path", "native_declarations", "native_library", "manifest", "weights", "speech_format"),
+        "generation_config",
     },
     {"speculation", "text", "audio", "transport"},
     {"backbone"},

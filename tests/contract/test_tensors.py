@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -69,11 +68,6 @@ def test_the_client_knows_the_headers_and_parameters() -> None:
     assert (drafter_names(), tuple(VERIFIERS)) == (protocol.DRAFTER_NAMES, protocol.VERIFIER_NAMES)
     assert set(protocol.DRAFTING) == {"drafter", "verifier", *SPECULATION}
     assert set(protocol.PARAMETERS) == set(SETTINGS) == {field.name for field in fields(RequestOptions)}
-
-
-def test_the_client_knows_the_rate_of_recordings() -> None:
-    codec = json.loads((REPOSITORY / "vocoder" / "1" / "codec.json").read_text())
-    assert codec["sample_rate_hz"] == protocol.REFERENCE_RATE_HZ
 
 
 def test_the_client_knows_the_commands() -> None:

@@ -35,6 +35,7 @@ _TRITONS_REASON = re.compile(
 )
 """Triton's own words, for tensors that do not fit config.pbtxt."""
 
+_PASSED = re.compile(r"deadline_ms: (\d+) ms have passed")
 _INPUTS = {tensor.name for tensor in SPEECH_INPUTS}
 
 _SHOWN = 60
@@ -211,6 +212,9 @@ def _check_whole(responses: list[service_pb2.ModelInferResponse]) -> None:
 def _check_reason(said: str, one: Attempt) -> None:
     """The refusal names a field that the request has, and its value."""
     if _TRITONS_REASON.search(said):
+        return
+    if passed := _PASSED.search(said):
+        assert one.parameters["deadline_ms"] == int(passed[1]), said
         return
     reason = _REASON.search(said)
     assert reason is not None, said

@@ -14,8 +14,9 @@ from talkahead_client import AudioChunk, Client, Stats, StopReason
 
 Audio = npt.NDArray[np.float32]
 
+RATE_HZ = 16_000
 HOP = 320
-"""Samples of one frame."""
+"""The shipped voice's, and samples of one of its frames."""
 
 SAME_FRAMES = 1e-5
 """Bound on the difference, in full scale, between two decodings of the same frames (seen: 8e-7, by the shape
@@ -41,18 +42,18 @@ class Utterance:
         """The totals of the stream."""
         return self.last.stats
 
-    def check(self) -> Utterance:
+    def check(self, rate_hz: int = RATE_HZ, hop: int = HOP) -> Utterance:
         """Fails unless it is one stream, in order, ended once, with all the audio that it claims."""
         assert [chunk.index for chunk in self.chunks] == list(range(len(self.chunks)))
         assert [chunk.is_last for chunk in self.chunks] == [False] * (len(self.chunks) - 1) + [True]
         assert all(len(chunk.audio) for chunk in self.chunks)
         assert {chunk.stats.stream for chunk in self.chunks} == {self.stats.stream}
-        assert {chunk.sample_rate_hz for chunk in self.chunks} == {16_000}
+        assert {chunk.sample_rate_hz for chunk in self.chunks} == {rate_hz}
         reasons = [StopReason(chunk.stats.stop_reason) for chunk in self.chunks]
         assert set(reasons[:-1]) <= {StopReason.RUNNING}
         assert reasons[-1] in (StopReason.END_OF_SPEECH, StopReason.LENGTH, StopReason.MAX_SECONDS)
         lengths = np.cumsum([len(chunk.audio) for chunk in self.chunks])
-        assert lengths.tolist() == [HOP * chunk.stats.frames for chunk in self.chunks]
+        assert lengths.tolist() == [hop * chunk.stats.frames for chunk in self.chunks]
         audio = self.audio
         assert np.isfinite(audio).all()
         assert np.abs(audio).max() <= 1.0

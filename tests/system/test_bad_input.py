@@ -88,7 +88,7 @@ BAD: dict[str, Bad] = {
     "reference of half a second": bad_reference(NOISE[:, :8_000], "0.5 s of speech", "at least 1 s"),
     "reference of no samples": bad_reference(NOISE[:, :0], "0.0 s of speech", "at least 1 s"),
     "reference of a minute": bad_reference(np.tile(NOISE, 30), "60.0 s", "at most 30 s"),
-    "reference too long for the talker": bad_reference(np.tile(NOISE, 10), "20.1 s", "frames (50 a second)"),
+    "reference too long for the talker": bad_reference(np.tile(NOISE, 10), "20.1 s", "50 for a second"),
     "reference of 16 bits": bad_reference(32_768 * NOISE, "from -1 to 1", "divide by 32,768"),
     "reference with a NaN": bad_reference(np.full_like(NOISE, np.nan), "nan", "finite samples"),
     "reference that is clipped": bad_reference(np.sign(NOISE), "100%", "not clipped"),

@@ -94,11 +94,13 @@ async def test_the_asyncio_client_speaks_like_a_recording(
     assert difference(np.concatenate(chunks), expected) < SAME_FRAMES
 
 
-def test_the_command_speaks_like_a_recording(server: Served, recordings: list[Audio], tmp_path: Path) -> None:
+def test_the_command_speaks_like_a_recording(
+    server: Served, client: Client, recordings: list[Audio], tmp_path: Path
+) -> None:
     with wave.open(str(tmp_path / "voice.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
-        file.setframerate(16_000)
+        file.setframerate(client.sample_rate_hz())
         file.writeframes(to_s16le(recordings[0]))
     arguments = ["--reference", tmp_path / "voice.wav", "--reference-text", SAID, "-o", tmp_path / "out.wav"]
     command = [

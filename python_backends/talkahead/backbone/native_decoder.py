@@ -13,14 +13,12 @@ V vocabulary.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
+from ctypes import addressof, byref
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -30,15 +28,17 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
-from talkahead.backbone.native_matrix import Matrix, MatrixPacker, is_narrow
+from talkahead.backbone.native_matrix import MatrixPacker, is_narrow
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
-from talkahead.native_library import NativeUnavailable, load_library
+from talkahead.native_declarations import NativeStruct, native_struct
+from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
+_Layer, _Model, _Bursts = (native_struct(SOURCE, name) for name in ("layer", "model", "bursts"))
 _ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 """What `talkahead_abilities` must be at least."""
 _TILES = 3
@@ -58,72 +58,29 @@ class _Wanted(IntEnum):
     LAST_LOGITS = 2
 
 
-class _Layer(Structure):
-    _fields_ = (
-        ("attention_norm", c_void_p),
-        ("mlp_norm", c_void_p),
-        ("query_norm", c_void_p),
-        ("key_norm", c_void_p),
-        ("qkv", Matrix),
-        ("out", Matrix),
-        ("gate_up", Matrix),
-        ("down", Matrix),
+def _bursts(
+    slots: Tensor,
+    lengths: Tensor,
+    sizes: Tensor,
+    parents: Tensor | None = None,
+    trees: Tensor | None = None,
+) -> NativeStruct:
+    """From slots and sizes, int64 [B], and parents, int32 [N], unless every burst is a chain.
+
+    Args:
+        lengths: int64 [slots], what each slot holds when C reads it.
+        trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
+    """
+    bursts = _Bursts(
+        count=len(slots),
+        slots=slots.data_ptr(),
+        lengths=lengths.data_ptr(),
+        sizes=sizes.data_ptr(),
+        parents=None if parents is None else parents.data_ptr(),
+        trees=None if trees is None else trees.data_ptr(),
     )
-
-
-class _Model(Structure):
-    _fields_ = (
-        ("num_layers", c_int64),
-        ("hidden", c_int64),
-        ("heads", c_int64),
-        ("kv_heads", c_int64),
-        ("dim", c_int64),
-        ("intermediate", c_int64),
-        ("num_slots", c_int64),
-        ("num_positions", c_int64),
-        ("packing", c_int64),
-        ("entering", c_int64),
-        ("in_tiles", c_int64),
-        ("epsilon", c_double),
-        ("layers", POINTER(_Layer)),
-        ("final_norm", c_void_p),
-        ("head", Matrix),
-        ("cosines", c_void_p),
-        ("sines", c_void_p),
-        ("cache", c_void_p),
-    )
-
-
-class _Bursts(Structure):
-    _fields_ = (
-        ("count", c_int64),
-        ("slots", c_void_p),
-        ("lengths", c_void_p),
-        ("sizes", c_void_p),
-        ("parents", c_void_p),
-        ("trees", c_void_p),
-    )
-
-    @classmethod
-    def of(
-        cls,
-        slots: Tensor,
-        lengths: Tensor,
-        sizes: Tensor,
-        parents: Tensor | None = None,
-        trees: Tensor | None = None,
-    ) -> Self:
-        """From slots and sizes, int64 [B], and parents, int32 [N], unless every burst is a chain.
-
-        Args:
-            lengths: int64 [slots], what each slot holds when C reads it.
-            trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
-        """
-        pointers = (slots.data_ptr(), lengths.data_ptr(), sizes.data_ptr())
-        shapes = (None if one is None else one.data_ptr() for one in (parents, trees))
-        bursts = cls(len(slots), *pointers, *shapes)
-        bursts._held = (slots, lengths, sizes, parents, trees)  # as long as C points at them
-        return bursts
+    bursts.held = (slots, lengths, sizes, parents, trees)  # as long as C points at them
+    return bursts
 
 
 class NativeDecoder(CachedDecoder):
@@ -202,18 +159,22 @@ class NativeDecoder(CachedDecoder):
         )
 
     @property
-    def addresses(self) -> tuple[int, int, int]:
+    def addresses(self) -> dict[str, int]:
         """Of the model, its workspace and the slots' lengths, for native callers of `talkahead_decode`."""
-        return ctypes.addressof(self._model), self._workspace.data_ptr(), self.cache.lengths.data_ptr()
+        return {
+            "model": addressof(self._model),
+            "workspace": self._workspace.data_ptr(),
+            "lengths": self.cache.lengths.data_ptr(),
+        }
 
     @property
     def decode_address(self) -> int | None:
         """Of `talkahead_decode`."""
-        return ctypes.cast(self._library.talkahead_decode, c_void_p).value
+        return self._library.address("talkahead_decode")
 
     # Weights
 
-    def _load(self, state: Mapping[str, Tensor]) -> _Model:
+    def _load(self, state: Mapping[str, Tensor]) -> NativeStruct:
         config, cache = self.config, self.cache
         count = config.num_hidden_layers
         self._layers = (_Layer * count)(*(self._load_layer(state, index) for index in range(count)))
@@ -239,7 +200,7 @@ class NativeDecoder(CachedDecoder):
             cache=cache.address,
         )
 
-    def _load_layer(self, state: Mapping[str, Tensor], index: int) -> _Layer:
+    def _load_layer(self, state: Mapping[str, Tensor], index: int) -> NativeStruct:
         config, packer = self.config, self._packer
 
         def read(*names: str, kind: str = "weight") -> Tensor:
@@ -248,7 +209,7 @@ class NativeDecoder(CachedDecoder):
         def joined(kind: str) -> Tensor:
             return _interleaved(read("mlp.gate_proj", kind=kind), read("mlp.up_proj", kind=kind))
 
-        def pack(has_bias: bool, *names: str) -> Matrix:
+        def pack(has_bias: bool, *names: str) -> NativeStruct:
             return packer.pack(read(*names), read(*names, kind="bias") if has_bias else None)
 
         def norm(is_there: bool, name: str) -> int | None:
@@ -281,7 +242,7 @@ class NativeDecoder(CachedDecoder):
         where, counts = torch.tensor(slots), torch.tensor(lengths)
         is_valid = torch.arange(prompts.shape[1]) < counts[:, None]
         x = prompts[is_valid].to(torch.float32)
-        bursts = _Bursts.of(where, torch.zeros_like(self.cache.lengths), counts)
+        bursts = _bursts(where, torch.zeros_like(self.cache.lengths), counts)
         logits, states = self._decode(x, bursts, _Wanted.LAST_LOGITS if all_hidden else _Wanted.LAST_ROWS)
         self.cache.lengths[where] = counts
         if not all_hidden:
@@ -296,14 +257,14 @@ class NativeDecoder(CachedDecoder):
         lengths = self.cache.lengths
         x = embedded.to(torch.float32)
         if int(counts.min()) == width:
-            bursts = _Bursts.of(rows.slots, lengths, counts)
+            bursts = _bursts(rows.slots, lengths, counts)
             flat = x.flatten(0, 1).contiguous()
             logits, hidden = self._decode(flat, bursts, _Wanted.LAST_LOGITS)
             scored = Scored(logits[:, None], hidden.view(count, width, -1))
         else:
             is_fed = torch.arange(width) < counts[:, None]
             active = counts > 0
-            bursts = _Bursts.of(rows.slots[active], lengths, counts[active])
+            bursts = _bursts(rows.slots[active], lengths, counts[active])
             flat = x[is_fed]
             logits, packed = self._decode(flat, bursts, _Wanted.LAST_LOGITS)
             hidden = torch.zeros(count, width, self.hidden_size)
@@ -326,7 +287,7 @@ class NativeDecoder(CachedDecoder):
         """`score` of trees of several shapes, in one forward: the first ones are of the first rows."""
         tokens = torch.cat([tree.ids.flatten() for tree in trees])
         layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
-        bursts = _Bursts.of(rows.slots, self.cache.lengths, layout.sizes, layout.parents, layout.trees)
+        bursts = _bursts(rows.slots, self.cache.lengths, layout.sizes, layout.parents, layout.trees)
         scored = self._score(tokens, bursts, (len(tokens),))
         shapes = [(tree.num_rows, tree.num_nodes) for tree in trees]
         counts = [count * nodes for count, nodes in shapes]
@@ -346,7 +307,7 @@ class NativeDecoder(CachedDecoder):
             paths.shape[1],
         )
 
-    def _score(self, tokens: Tensor, bursts: _Bursts, shape: tuple[int, ...]) -> Scored:
+    def _score(self, tokens: Tensor, bursts: NativeStruct, shape: tuple[int, ...]) -> Scored:
         """All rows of a forward over tokens, one for each of `shape`."""
         tokens = tokens.contiguous()
         scored = Scored(torch.empty(*shape, self.vocab_size), torch.empty(*shape, self.hidden_size))
@@ -364,7 +325,7 @@ class NativeDecoder(CachedDecoder):
             raise IndexError("rows do not fit their slots, or tokens are not of the vocabulary")
         return scored
 
-    def _decode(self, x: Tensor, bursts: _Bursts, wanted: _Wanted) -> tuple[Tensor, Tensor]:
+    def _decode(self, x: Tensor, bursts: NativeStruct, wanted: _Wanted) -> tuple[Tensor, Tensor]:
         """Logits [bursts, V] and hidden states [bursts or T, D] of rows x [T, D]."""
         hidden = torch.empty(len(x) if wanted is _Wanted.LAST_LOGITS else bursts.count, self.hidden_size)
         logits = torch.empty(bursts.count, self.vocab_size)
@@ -434,7 +395,7 @@ def refuse_uneven(sizes: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Trees of several shapes, as `_Bursts` takes them."""
+    """Trees of several shapes, as `_bursts` takes them."""
 
     sizes: Tensor
     parents: Tensor
@@ -454,10 +415,10 @@ def _layout(runs: tuple[tuple[int, TreeShape], ...]) -> _Layout:
     return _Layout(torch.tensor(sizes), torch.tensor(parents, dtype=torch.int32), torch.tensor(trees))
 
 
-def _tree_bursts(lengths: Tensor, rows: Rows, shape: TreeShape) -> _Bursts:
+def _tree_bursts(lengths: Tensor, rows: Rows, shape: TreeShape) -> NativeStruct:
     """Trees of one shape behind what the rows' slots hold."""
     sizes = torch.full((len(rows.slots),), len(shape))
-    return _Bursts.of(rows.slots, lengths, sizes, None if shape.is_chain else _parents(shape))
+    return _bursts(rows.slots, lengths, sizes, None if shape.is_chain else _parents(shape))
 
 
 @lru_cache(maxsize=256)
@@ -465,33 +426,6 @@ def _parents(shape: TreeShape) -> Tensor:
     return torch.tensor(shape.parents, dtype=torch.int32)
 
 
-def decoder_library() -> ctypes.CDLL:
-    """Compiled on first use; knows its signatures."""
-    library = load_library(SOURCE)
-    library.talkahead_abilities.argtypes = []
-    library.talkahead_abilities.restype = c_int
-    library.talkahead_packed_bytes.argtypes = [c_int64, c_int64, c_int64]
-    library.talkahead_packed_bytes.restype = c_int64
-    library.talkahead_pack.argtypes = [c_void_p, c_int64, c_int64, c_int64, c_void_p]
-    library.talkahead_pack.restype = None
-    library.talkahead_workspace_bytes.argtypes = [POINTER(_Model)]
-    library.talkahead_workspace_bytes.restype = c_int64
-    library.talkahead_panel.argtypes = []
-    library.talkahead_panel.restype = c_int64
-    library.talkahead_compact.argtypes = [POINTER(_Model), c_int64, *(c_void_p,) * 4, c_int64]
-    library.talkahead_compact.restype = None
-    library.talkahead_decode.argtypes = [
-        POINTER(_Model),
-        c_void_p,
-        c_void_p,
-        POINTER(_Bursts),
-        c_int,
-        c_void_p,
-        c_void_p,
-    ]
-    library.talkahead_decode.restype = c_int
-    library.talkahead_score.argtypes = [
-        *(POINTER(_Model), c_void_p, c_void_p, c_int, c_void_p, POINTER(_Bursts), c_void_p, c_void_p)
-    ]
-    library.talkahead_score.restype = c_int
-    return library
+def decoder_library() -> NativeLibrary:
+    """Compiled on first use."""
+    return load_library(SOURCE)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import Structure, c_int64, c_void_p
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from talkahead.backbone.arena import Arena
+from talkahead.native_declarations import NativeStruct, native_struct
+from talkahead.native_library import NativeLibrary
 
+Matrix = native_struct(Path(__file__).parent / "native" / "matrices.h", "matrix")
 _BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
 _TILE_BYTES = 64
 """Of the inputs that a tile holds."""
@@ -17,21 +19,6 @@ _BLOCK = 1024
 """Outputs that are packed at once: whole panels."""
 _PARTS = 3
 """bfloat16 values that a float becomes in tiles."""
-
-
-class Matrix(Structure):
-    """`struct matrix` of `native/matrices.h`."""
-
-    _fields_ = (
-        ("panels", c_void_p),
-        ("inputs", c_int64),
-        ("outputs", c_int64),
-        ("kind", c_int64),
-        ("parts", c_int64),
-        ("scales", c_void_p),
-        ("offsets", c_void_p),
-        ("bias", c_void_p),
-    )
 
 
 class MatrixPacker:
@@ -43,7 +30,7 @@ class MatrixPacker:
         in_tiles: whether they may be computed in tiles.
     """
 
-    def __init__(self, library: ctypes.CDLL, precision: torch.dtype, *, in_tiles: bool) -> None:
+    def __init__(self, library: NativeLibrary, precision: torch.dtype, *, in_tiles: bool) -> None:
         self._library = library
         self._precision = precision
         self._in_tiles = in_tiles
@@ -55,7 +42,7 @@ class MatrixPacker:
         self._kept.append(plain(tensor).clone())
         return self._kept[-1].data_ptr()
 
-    def pack(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+    def pack(self, weight: Tensor, bias: Tensor | None = None) -> NativeStruct:
         """From [outputs, inputs] and [outputs]; block by block, so that little of it is ever floats."""
         outputs, inputs = weight.shape
         kind, parts = self._kind_of(weight)
@@ -75,10 +62,14 @@ class MatrixPacker:
             start = panels.data_ptr() + self._library.talkahead_packed_bytes(inputs, first, kind)
             self._library.talkahead_pack(values.data_ptr(), inputs, len(values), kind, start)
         return Matrix(
-            panels.data_ptr(),
-            *(inputs, outputs, kind, parts),
-            *(self._padded(column) if kind == _BYTES else None for column in (steps, offsets)),
-            None if bias is None else self.keep(bias),
+            panels=panels.data_ptr(),
+            inputs=inputs,
+            outputs=outputs,
+            kind=kind,
+            parts=parts,
+            scales=self._padded(steps) if kind == _BYTES else None,
+            offsets=self._padded(offsets) if kind == _BYTES else None,
+            bias=None if bias is None else self.keep(bias),
         )
 
     def _kind_of(self, weight: Tensor) -> tuple[int, int]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from talkahead.drafting import draft_files
-from talkahead.drafting.rank_paths import RankTree
+from talkahead.drafting.rank_paths import RankPaths, RankTree
 from talkahead.errors import ArtifactMismatch
 
 NAME = draft_files.TREES
+_UNCOUNTED_SIZES = (2, 4, 8, 16, 32)
 
 
 class Counted(Protocol):
@@ -48,7 +49,7 @@ class CalibratedTrees:
 
     Args:
         draft: hash of the heads' weights.
-        positions: that ranks were counted on.
+        positions: that ranks were counted on; 0: nothing was counted yet.
         trees: for verifiers that look at one draw (`match`), or at none.
         tolerant: for those that look at several, by how many.
     """
@@ -65,6 +66,11 @@ class CalibratedTrees:
         """`tolerant`: what was accepted with more than one draw, by their number."""
         several = {trials: _best(counted, sizes) for trials, counted in (tolerant or {}).items()}
         return cls(draft, paths.total, _best(paths, sizes), several)
+
+    @classmethod
+    def uncounted(cls, draft: str, heads: int) -> Self:
+        """What heads are served with until trees are calibrated."""
+        return cls(draft, 0, _best(RankPaths.assumed(heads), _UNCOUNTED_SIZES))
 
     def of_trials(self, trials: int) -> tuple[CalibratedTree, ...]:
         """Those counted with as many draws, or else with the most that are fewer."""

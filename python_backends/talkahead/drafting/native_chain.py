@@ -7,11 +7,9 @@ Shapes: R slots, S running rows, K kept tokens, T positions of a slot's tables, 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, byref, c_double, c_int, c_int64, c_void_p
+from ctypes import Array, byref
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -19,14 +17,18 @@ from torch import Tensor
 
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_decoder import DraftDecoder
+from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
+from talkahead.speculation.native_sampler import native_sampler
 from talkahead.speculation.token_tree import TokenTree, chain_of
 
 SOURCE = Path(__file__).parent / "native" / "chain.c"
+_Decoder, _Module, _Drafter, _Rows, _Observed = (
+    native_struct(SOURCE, name) for name in ("decoder", "module", "drafter", "rows", "observed")
+)
 
 
 @dataclass(frozen=True)
@@ -61,45 +63,6 @@ class ChainTables:
     num_prompt: Tensor | None = None
 
 
-class _Decoder(Structure):
-    _fields_ = tuple((name, c_void_p) for name in ("model", "workspace", "lengths"))
-
-
-class _Module(Structure):
-    _fields_ = tuple((name, c_void_p) for name in ("norm", "projector", "token_rows", "states"))
-
-
-class _Drafter(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("length", "slots", "table", "most_fed", "hidden", "vocabulary")),
-        *((name, c_int64) for name in ("num_kept", "sees_tokens")),
-        ("epsilon", c_double),
-        ("decoders", POINTER(_Decoder)),
-        ("modules", POINTER(_Module)),
-        *((name, c_void_p) for name in ("embeddings", "num_prompt", "said", "kept")),
-        *((name, c_void_p) for name in ("x", "states", "logits", "weights")),
-        *((name, c_void_p) for name in ("decode", "draw", "draw_with_probs")),
-        *((name, c_int64) for name in ("purpose", "num_purposes")),
-    )
-
-
-class _Rows(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("count", "length")),
-        *((name, c_void_p) for name in ("slots", "roots", "positions", "hidden", "keys")),
-        ("settings", SettingsColumns),
-        *((name, c_void_p) for name in ("tokens", "probs")),
-    )
-
-
-class _Observed(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("count", "nodes", "most")),
-        *((name, c_void_p) for name in ("slots", "positions", "tokens", "counts", "paths", "next_roots")),
-        *((name, c_void_p) for name in ("before", "hidden")),
-    )
-
-
 class NativeChain:
     """Proposes the chains of one drafter, and follows what became of them.
 
@@ -125,7 +88,7 @@ class NativeChain:
         first = decoders[0]
         self._length, self._vocabulary = length, first.vocab_size
         self._tells_probs = tells_probs
-        self._library = _library()
+        self._library = load_library(SOURCE)
         self._held: list[object] = [decoders]  # what C points at
         fed = first.num_slots * first.max_nodes
         sampler = native_sampler()
@@ -140,12 +103,12 @@ class NativeChain:
             num_kept=tables.kept.shape[1],
             sees_tokens=bool(modules) and modules[0].token_rows.dim() == 2,
             epsilon=first.config.rms_norm_eps,
-            decoders=self._array(_Decoder, [one.addresses for one in decoders]),
-            modules=self._array(
+            decoders=_array(_Decoder, [_Decoder(**one.addresses) for one in decoders]),
+            modules=_array(
                 _Module,
                 [
-                    tuple(map(self._at, (one.norm, one.projector, one.token_rows, one.states)))
-                    for one in modules
+                    _Module(**{name: self._at(one) for name, one in vars(module).items()})
+                    for module in modules
                 ],
             ),
             embeddings=self._at(embeddings),
@@ -171,9 +134,6 @@ class NativeChain:
         self._held.append(tensor)
         return tensor.data_ptr()
 
-    def _array(self, kind: type[Structure], entries: Sequence[Sequence[int | None]]) -> object:
-        return (kind * len(entries))(*(kind(*entry) for entry in entries)) if entries else None
-
     def propose(self, context: Context) -> TokenTree:
         """Raises IndexError where a draft does not fit its slot."""
         rows, tree = context.keep((self, "rows"), lambda: self._rows(context))
@@ -181,7 +141,7 @@ class NativeChain:
             raise IndexError("a draft does not fit its slot")
         return tree
 
-    def _rows(self, context: Context) -> tuple[_Rows, TokenTree]:
+    def _rows(self, context: Context) -> tuple[NativeStruct, TokenTree]:
         """A context's rows as C takes them, and their trees, which it fills."""
         count, length = len(context.positions), context.wish.length(self._length)
         tells_probs = self._tells_probs and context.wish.tells_probs
@@ -189,9 +149,16 @@ class NativeChain:
         probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
         own = ContextAddresses.of(context)
         rows = _Rows(
-            *(count, length, context.rows.slots.data_ptr()),
-            *(own.roots, own.positions, own.hidden, own.keys, own.settings),
-            *(tokens.data_ptr(), None if probs is None else probs.data_ptr()),
+            count=count,
+            length=length,
+            slots=context.rows.slots.data_ptr(),
+            roots=own.roots,
+            positions=own.positions,
+            hidden=own.hidden,
+            keys=own.keys,
+            settings=own.settings,
+            tokens=tokens.data_ptr(),
+            probs=None if probs is None else probs.data_ptr(),
         )
         rows.held = (own, context.rows)
         return rows, TokenTree(tokens, chain_of(length), probs)
@@ -200,26 +167,29 @@ class NativeChain:
         """Writes down what was said, and cuts KV back to what of it was fed."""
         own, hidden = ContextAddresses.of(context), scored.hidden
         hidden = (hidden if hidden.dtype is torch.float32 else hidden.to(torch.float32)).contiguous()
-        tensors = (tree.ids, accepted.counts, accepted.path, accepted.next_roots)
-        held = [tensor.contiguous() for tensor in tensors]
-        sizes = (tree.num_rows, tree.num_nodes, accepted.path.shape[1])
-        addresses = (tensor.data_ptr() for tensor in held)
-        where = (context.rows.slots.data_ptr(), own.positions)
-        observed = _Observed(*sizes, *where, *addresses, own.hidden, hidden.data_ptr())
+        tokens, counts = tree.ids.contiguous(), accepted.counts.contiguous()
+        paths, next_roots = accepted.path.contiguous(), accepted.next_roots.contiguous()
+        observed = _Observed(
+            count=tree.num_rows,
+            nodes=tree.num_nodes,
+            most=paths.shape[1],
+            slots=context.rows.slots.data_ptr(),
+            positions=own.positions,
+            tokens=tokens.data_ptr(),
+            counts=counts.data_ptr(),
+            paths=paths.data_ptr(),
+            next_roots=next_roots.data_ptr(),
+            before=own.hidden,
+            hidden=hidden.data_ptr(),
+        )
         self._library.talkahead_observe(byref(self._drafter), byref(observed))
+
+
+def _array(kind: type[NativeStruct], entries: Sequence[NativeStruct]) -> Array[NativeStruct] | None:
+    return (kind * len(entries))(*entries) if entries else None
 
 
 def native_decoders(decoders: Sequence[DraftDecoder]) -> list[NativeDecoder]:
     """All of them, or none if one is not native."""
     found = [one for one in decoders if isinstance(one, NativeDecoder)]
     return found if len(found) == len(decoders) and native_sampler() is not None else []
-
-
-@lru_cache(maxsize=1)
-def _library() -> ctypes.CDLL:
-    library = load_library(SOURCE)
-    library.talkahead_draft.argtypes = [POINTER(_Drafter), POINTER(_Rows)]
-    library.talkahead_draft.restype = c_int
-    library.talkahead_observe.argtypes = [POINTER(_Drafter), POINTER(_Observed)]
-    library.talkahead_observe.restype = None
-    return library

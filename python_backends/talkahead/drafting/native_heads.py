@@ -6,8 +6,7 @@ Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import CDLL, POINTER, Array, Structure, byref, c_double, c_int64, c_void_p
-from functools import lru_cache
+from ctypes import Array, byref
 from pathlib import Path
 
 import torch
@@ -18,43 +17,19 @@ from talkahead.backbone.native_decoder import can_multiply, decoder_library, has
 from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
 from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
 from talkahead.drafting.rank_paths import TreeLevel
+from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.native_sampler import SettingsColumns, native_sampler
+from talkahead.speculation.native_sampler import native_sampler
 
 SOURCE = Path(__file__).parent / "native" / "heads.c"
+_Heads, _Growth, _ToCome, _Draws = (
+    native_struct(SOURCE, name) for name in ("heads", "growth", "to_come", "draws")
+)
 Linear = tuple[Tensor, Tensor]
 """Weight and bias."""
-
-
-class _Heads(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("count", "hidden", "inner", "vocabulary")),
-        *((name, POINTER(Matrix)) for name in ("inward", "outward")),
-        *((name, c_void_p) for name in ("inner_biases", "biases")),
-        ("linears", POINTER(Matrix)),
-        ("token_rows", c_void_p),
-    )
-
-
-class _Growth(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("depth", "nodes", "most")),
-        *((name, c_void_p) for name in ("sizes", "widths", "grown", "parents", "ranks", "grows")),
-    )
-
-
-class _Draws(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("trials", "num_purposes", "token_purpose", "trial_purpose")),
-        ("narrow", c_int64),
-        ("confidence", c_double),
-        ("order", c_void_p),
-        ("settings", SettingsColumns),
-        *((name, c_void_p) for name in ("keys", "positions")),
-    )
 
 
 class NativeHeads:
@@ -85,7 +60,7 @@ class NativeHeads:
         vocabulary, hidden = linears[0].shape
         inner = len(inward[0][1])
         refuse_uneven({"hidden_size": hidden, "block_size": inner})
-        self.library = library = _library()
+        self.library = library = load_library(SOURCE)
         is_bytes = precision is torch.int8 and can_multiply(precision)
         self._precision = precision
         self._packer = packer = MatrixPacker(
@@ -107,8 +82,8 @@ class NativeHeads:
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
 
-    def _packed(self, weights: Sequence[Tensor]) -> Array[Matrix]:
-        packed: dict[int, Matrix] = {}
+    def _packed(self, weights: Sequence[Tensor]) -> Array[NativeStruct]:
+        packed: dict[int, NativeStruct] = {}
         matrices = (Matrix * len(weights))()
         for place, weight in enumerate(weights):
             if id(weight) not in packed:
@@ -152,11 +127,11 @@ class NativeTree:
     def grow(self, context: Context) -> Tensor:
         """int64 [S, N], the root first; it holds until the next call with this context."""
         own = ContextAddresses.of(context)
-        draws, tokens = context.keep((self, "draws"), lambda: self._draws(context, own))
+        to_come, tokens = context.keep((self, "draws"), lambda: self._to_come(context, own))
         self._heads.library.talkahead_grow(
             byref(self._heads.heads),
             byref(self._growth),
-            byref(draws),
+            byref(to_come),
             self._heads.memory.data_ptr(),
             len(tokens),
             own.hidden,
@@ -165,7 +140,7 @@ class NativeTree:
         )
         return tokens
 
-    def _draws(self, context: Context, own: ContextAddresses) -> tuple[_Draws, Tensor]:
+    def _to_come(self, context: Context, own: ContextAddresses) -> tuple[NativeStruct, Tensor]:
         """What guesses are made for, and room for the trees."""
         sampler = native_sampler()
         assert sampler is not None, "it compiles where decoders do"
@@ -174,6 +149,9 @@ class NativeTree:
             num_purposes=len(Purpose),
             token_purpose=Purpose.TOKEN,
             trial_purpose=Purpose.TRIAL,
+        )
+        to_come = _ToCome(
+            draws=draws,
             narrow=NARROW,
             confidence=CONFIDENCE,
             order=sampler.order_address,
@@ -181,18 +159,4 @@ class NativeTree:
             keys=own.keys,
             positions=own.positions,
         )
-        return draws, torch.empty((len(context.positions), self._nodes), dtype=torch.int64)
-
-
-@lru_cache(maxsize=1)
-def _library() -> CDLL:
-    library = load_library(SOURCE)
-    library.talkahead_heads_bytes.argtypes = [POINTER(_Heads)]
-    library.talkahead_heads_bytes.restype = c_int64
-    library.talkahead_heads_rows.restype = c_int64
-    library.talkahead_grow.argtypes = [
-        *(POINTER(_Heads), POINTER(_Growth), POINTER(_Draws)),
-        *(c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
-    ]
-    library.talkahead_grow.restype = None
-    return library
+        return to_come, torch.empty((len(context.positions), self._nodes), dtype=torch.int64)

@@ -19,6 +19,8 @@ from torch import Tensor
 from talkahead.speculation.token_tree import ROOT_PARENT, TreeShape
 
 RankPath = tuple[int, ...]
+_RAREST = 7
+"""Halvings down to the rarest path of those that are assumed: the tree of 128 nodes."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,17 @@ class RankPaths:
         for row, length in zip(ranks.tolist(), followed.tolist(), strict=True):
             counts.update(tuple(row[:depth]) for depth in range(1, length + 1))
         return cls(counts, len(ranks))
+
+    @classmethod
+    def assumed(cls, heads: int) -> RankPaths:
+        """Each rank half as often as the one before it: for heads that nothing was counted with."""
+        counts: Counter[RankPath] = Counter()
+        growing: list[tuple[RankPath, int]] = [((), _RAREST)]
+        for path, left in growing:
+            for rank in range(left if len(path) < heads else 0):
+                counts[*path, rank] = 1 << (left - rank - 1)
+                growing.append(((*path, rank), left - rank - 1))
+        return cls(counts, 1 << _RAREST)
 
     def best_tree(self, nodes: int) -> RankTree:
         """The tree of at most `nodes` nodes, root included, that was followed furthest on average.

@@ -186,7 +186,7 @@ class DecodeStep:
         if all_hidden:
             last = scored.hidden[range(len(lengths)), [length - 1 for length in lengths]]
             scored = Scored(scored.logits, last[:, None])
-        return self._draw_first(where, scored)
+        return self._draw_first(slots, where, scored)
 
     def method_of(self, slot: int) -> Method:
         return self._methods[slot]
@@ -221,10 +221,10 @@ class DecodeStep:
             column([one.segment for one in admissions], torch.int64),
         )
 
-    def _draw_first(self, where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
+    def _draw_first(self, slots: Sequence[int], where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
         scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
-        scored, ruled = self._ruled_before_first(where, scored)
+        scored, ruled = self._ruled_first(slots, scored)
         first = draw(scored.logits, ruled.settings, ruled.keys, zeros[:, None])
         self._roots[where] = first
         self._positions[where] = zeros
@@ -233,21 +233,12 @@ class DecodeStep:
         drawn: npt.NDArray[np.int64] = first.cpu().numpy()
         return drawn
 
-    def _ruled_before_first(self, where: Tensor, scored: Scored) -> tuple[Scored, Context]:
-        """Under the rules of slots whose latest token is the last one of their prompts."""
-        latest = self._frames[where, -1]
-        context = Context(
-            rows=Rows(where),
-            roots=latest,
-            positions=torch.full_like(where, -1),
-            hidden=scored.hidden[:, 0],
-            frames=self._frames[where],
-            keys=self._keys[where],
-            settings=self._settings[where],
-            repetition=self._repetition[where],
-        )
-        rules = HistoryRules.together(self._methods[slot].rules for slot in where.tolist())
-        return rules.apply(TokenTree(latest[:, None]), scored, context)
+    def _ruled_first(self, slots: Sequence[int], scored: Scored) -> tuple[Scored, Context]:
+        """Under the rules of slots whose latest token is the last one in their prompts."""
+        state = self._gathered(slots)
+        before = replace(state, roots=state.frames[:, -1], positions=torch.full_like(state.positions, -1))
+        rules = HistoryRules.together(self._methods[slot].rules for slot in slots)
+        return rules.apply(TokenTree(before.roots[:, None]), scored, before)
 
     @torch.inference_mode()
     def run(self, slots: Sequence[int]) -> Drawn:
@@ -333,7 +324,9 @@ class DecodeStep:
         """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
         first = context.positions - counts + 1
         behind = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
-        behind = behind.clamp_max(self._frames.shape[1] - 1)
+        assert context.repetition is not None
+        last = context.frames.shape[1] - 1 - context.repetition.num_prompt  # behind it stand the prompt's
+        behind = torch.minimum(behind, last[:, None])
         context.frames.scatter_(1, behind[:, :, None].expand_as(tokens), tokens)
 
     def release(self, slot: int) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from talkahead.families.contracts import Frames
-from talkahead.speculation.allowed_by_step import AllowedByStep
+
+if TYPE_CHECKING:  # the frontend does without torch
+    from talkahead.speculation.allowed_by_step import AllowedByStep
 
 
 class CodeTokens:
@@ -32,6 +35,8 @@ class CodeTokens:
 
     @property
     def allowed(self) -> AllowedByStep | None:
+        from talkahead.speculation.allowed_by_step import AllowedByStep
+
         several = len(self._codebooks) > 1
         return AllowedByStep.by_codebook(self._codebooks, self._eos) if several else None
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speech_format import SpeechFormat
+
+if TYPE_CHECKING:  # the frontend does without torch
+    import torch
+    from torch import Tensor
+
+    from talkahead.speculation.allowed_by_step import AllowedByStep
 
 Units = npt.NDArray[np.int32]
 """[T, U]: what a family's text becomes: phonemes with their prosody (U = 4), or a tokenizer's ids (U = 1)."""
@@ -78,6 +81,9 @@ class PromptEncoder(Protocol):
             voice: place among the family's voices; behind the last one: the reference's own.
             reference: frames of a recording whose words stand in the units.
         """
+
+    def spoken(self, voice: int, reference: Frames | None) -> Frames | None:
+        """The speech that such a prompt goes on from, for rules on history; None for a voice without."""
 
 
 class TokenMap(Protocol):

@@ -8,7 +8,6 @@ Shapes: B windows, W frames, N samples.
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from talkahead.audio.cross_fade import cross_fade
+from talkahead.backbone.strict_fields import StrictFields
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
 from talkahead.families.equal_widths import decoded_by_width, new_part
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _SPEAKING = ("quantizer", "acoustic_decoder")
 _SILENCE_FRAMES = 50
-
-
-def copy_weights(source: Path, folder: Path) -> None:
-    """Takes what is read of a downloaded folder, as it is."""
-    for name in (CONFIG, WEIGHTS):
-        shutil.copyfile(present(source / name), folder / name)
 
 
 class FsqCodec:
@@ -67,7 +61,7 @@ class FsqCodec:
     def __init__(self, folder: Path, device: torch.device) -> None:
         self._folder, self._device = folder, device
         self._model_class = getattr(library("transformers"), self.model_name)
-        kind = json.loads(present(folder / CONFIG).read_text()).get("model_type")
+        kind = StrictFields.of_file(present(folder / CONFIG)).take("model_type")
         if kind != self._model_class.config_class.model_type:
             raise ArtifactMismatch(
                 f"{folder / CONFIG}: model_type is {kind!r}; allowed: "
@@ -79,9 +73,16 @@ class FsqCodec:
             self._shape_decoder(self._skeleton.acoustic_decoder)
         self._skeleton.to("meta")  # the library puts a tensor elsewhere
         self._path = present(folder / WEIGHTS)
-        self._can_encode = fill(
+        self.can_encode = fill(
             self._skeleton, _shapes(self._path), self._path, lambda name: not name.startswith(_SPEAKING)
         )
+
+    @classmethod
+    def convert(cls, source: Path, folder: Path) -> None:
+        """Takes what is read of a downloaded folder, as it is; raises as a codec that is made of it would."""
+        cls(source, torch.device("cpu"))
+        for name in (CONFIG, WEIGHTS):
+            shutil.copyfile(source / name, folder / name)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device) -> Self:
@@ -110,6 +111,7 @@ class FsqCodec:
             silence=silence or silent_frame(self, _SILENCE_FRAMES * self.hop),
             max_positions=max_positions,
             segment_positions=segment_positions,
+            has_encoder=self.can_encode,
         )
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
@@ -160,7 +162,7 @@ class FsqCodec:
 
     @cached_property
     def _encoder(self) -> FsqModel:
-        if not self._can_encode:
+        if not self.can_encode:
             raise TalkaheadError(
                 f"{self._path} holds no whole encoder; import the checkpoint with all its weights to speak "
                 "like a recording"

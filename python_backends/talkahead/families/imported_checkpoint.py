@@ -79,8 +79,3 @@ class ImportedCheckpoint:
     max_positions: int
     segment_positions: int
     drafts: tuple[ImportedDraft, ...] = ()
-
-    @property
-    def num_bytes(self) -> int:
-        """Of the talker's weights."""
-        return sum(part.nbytes for parts in self.tensors.values() for part in parts)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from pickle import UnpicklingError
+from zipfile import is_zipfile
 
+import torch
 from torch import Tensor, nn
 
 from talkahead.errors import ArtifactMismatch
@@ -15,6 +18,24 @@ def present(path: Path) -> Path:
     if not path.exists():
         raise ArtifactMismatch(f"{path} is missing; download the codec's folder again, with all its files")
     return path
+
+
+def torch_state(path: Path) -> dict[str, Tensor]:
+    """What `torch.save` wrote, in no memory before it is read, where its format allows that.
+
+    Raises:
+        ArtifactMismatch: it is no such file, or holds other things than tensors.
+    """
+    try:
+        state: dict[str, Tensor] = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=is_zipfile(path)
+        )
+    except (RuntimeError, EOFError, UnpicklingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ArtifactMismatch(
+            f"{path} cannot be read ({reason}); allowed: tensors by name, as torch.save writes them"
+        ) from error
+    return state
 
 
 def fill(model: nn.Module, state: Mapping[str, Tensor], path: Path, may_lack: Callable[[str], bool]) -> bool:

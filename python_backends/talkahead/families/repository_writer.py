@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from talkahead.drafting.calibrated_trees import CalibratedTrees
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.imported_checkpoint import ImportedCheckpoint, ImportedDraft
 from talkahead.families.registry import load_family
@@ -84,6 +86,8 @@ class _Writer:
         codec = import_module(f"talkahead.families.{imported.family}.codec")
         codec.convert_weights(imported.download.codec, folder)
         loaded = codec.load_codec(folder, torch.device("cpu"))
+        if not loaded.can_encode:
+            self._check_deaf()
         speech: SpeechFormat = loaded.speech_format(
             imported.max_positions, imported.segment_positions, imported.download.silence
         )
@@ -95,6 +99,21 @@ class _Writer:
         speech.save(folder)
         self._seal(folder, imported.codec_licence)
         return speech
+
+    def _check_deaf(self) -> None:
+        """Raises ArtifactMismatch where what the codec cannot hear is needed."""
+        download, voices = self._imported.download, self._imported.encoder.voices
+        without = f"{download.codec}: its weights hold no encoder"
+        if download.silence is None:
+            raise ArtifactMismatch(
+                f"{without} to find the codes of silence with; allowed: --silence CODES, those of a silent "
+                "frame, or all its weights"
+            )
+        if not voices:
+            raise ArtifactMismatch(
+                f"{without}, so that nothing can be spoken like a recording, and {download.folder} holds no "
+                "voice; allowed: voices/NAME.json there, or all its weights"
+            )
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> None:
         shutil.copyfile(self._imported.download.folder / TOKENIZER, folder / TOKENIZER)
@@ -120,6 +139,8 @@ class _Writer:
         folder.mkdir(parents=True)
         _write_json(folder / _CONFIG, {"kind": draft.drafter, "target": target, **draft.config})
         write_tensors(folder / _WEIGHTS, draft.tensors)
+        if DRAFTERS[draft.drafter].is_tree:
+            CalibratedTrees.uncounted(sha256(folder / _WEIGHTS), draft.config["num_heads"]).save(folder)
         self._seal(folder, target=target)
 
     def _seal(self, folder: Path, licence: str = "", target: str = "") -> Mapping[str, str]:

@@ -101,15 +101,15 @@ class TableEncoder:
         return self._table[ids].float()
 
     def _in_place_of(self, unit: int, voice: int, reference: Frames | None) -> Sequence[int]:
-        if unit == SPEECH and reference is not None:
-            return self._rows_of(reference)
-        if unit not in (VOICE, SPEECH) or voice >= len(self._config.voices):
-            return [unit]
-        named = self._config.voices[voice]
-        if unit == VOICE:
-            return named.words
-        return self._rows_of(np.array(named.frames, np.int32).reshape(-1, len(self._config.codebooks)))
+        if unit == SPEECH and (spoken := self.spoken(voice, reference)) is not None:
+            rows: list[int] = (self._config.first_speech + self._tokens.tokens(spoken)).tolist()
+            return rows
+        if unit == VOICE and voice < len(self._config.voices):
+            return self._config.voices[voice].words
+        return [unit]
 
-    def _rows_of(self, frames: Frames) -> list[int]:
-        rows: list[int] = (self._config.first_speech + self._tokens.tokens(frames)).tolist()
-        return rows
+    def spoken(self, voice: int, reference: Frames | None) -> Frames | None:
+        if reference is not None or voice >= len(self._config.voices):
+            return reference
+        frames = self._config.voices[voice].frames
+        return np.array(frames, np.int32).reshape(-1, len(self._config.codebooks))

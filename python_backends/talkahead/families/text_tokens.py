@@ -18,7 +18,11 @@ class TextTokens:
         path = folder / TOKENIZER
         if not path.exists():
             raise ArtifactMismatch(f"{path} is missing; it comes with the checkpoint, as its fast tokenizer")
-        self._tokenizer = library("tokenizers").Tokenizer.from_file(str(path))
+        tokenizer = library("tokenizers").Tokenizer
+        try:
+            self._tokenizer = tokenizer.from_file(str(path))
+        except Exception as error:  # the library's own are no narrower
+            raise ArtifactMismatch(f"{path} cannot be read as a fast tokenizer: {error}") from error
         added = self._tokenizer.get_added_tokens_decoder()
         self._added: dict[int, str] = {number: token.content for number, token in added.items()}
 

@@ -62,9 +62,18 @@ class Addresses:
             entry["name"] == model and entry.get("state") == "READY" for entry in index
         )
 
-    def speak(self, model: str, text: str, **parameters: str) -> str | None:
+    def recording_rate_hz(self, model: str) -> int | None:
+        """The rate of recordings where there are no named voices, as the model that knows them says."""
+        try:
+            answer = self._request(self.http, "POST", f"/v2/models/{model}/generate", {"COMMAND": "voices"})
+            known = json.loads(json.loads(answer or "{}")["RESULT"])
+            return None if known["voices"] else int(known["sample_rate_hz"])
+        except (OSError, http.client.HTTPException, ValueError, KeyError):
+            return None
+
+    def speak(self, model: str, text: str, **inputs: object) -> str | None:
         """One utterance over HTTP, read to its end; what went wrong, or None."""
-        body = json.dumps({"TEXT": text, **parameters})
+        body = json.dumps({"TEXT": text, **inputs})
         connection = http.client.HTTPConnection(self._reachable, self.http, timeout=_SPEECH_TIMEOUT_S)
         try:
             connection.request("POST", f"/v2/models/{model}/generate_stream", body)
@@ -88,10 +97,10 @@ class Addresses:
     def _get(self, port: int, path: str) -> str | None:
         return self._request(port, "GET", path)
 
-    def _request(self, port: int, method: str, path: str) -> str | None:
+    def _request(self, port: int, method: str, path: str, inputs: object = None) -> str | None:
         connection = http.client.HTTPConnection(self._reachable, port, timeout=_TIMEOUT_S)
         try:
-            connection.request(method, path)
+            connection.request(method, path, json.dumps(inputs) if inputs else None)
             response = connection.getresponse()
             text = response.read().decode()
             return text if response.status == 200 else None

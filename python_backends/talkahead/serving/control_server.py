@@ -12,6 +12,7 @@ from talkahead.config import ModelConfig
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.serving.triton_api import InferenceRequest, TritonApi, Wire
 from talkahead.serving.voices import Voices
+from talkahead.speech_format import SpeechFormat
 from talkahead.transport.control_client import ControlClient
 from talkahead.transport.messages import LoadReport
 
@@ -21,11 +22,12 @@ class ControlServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        self._voices = Voices.of(config)
+        speech = SpeechFormat.read(config.artifact_folder("vocoder"))
+        voices = {"voices": Voices.of(config).names, "sample_rate_hz": speech.sample_rate_hz}
         self._talkers = ControlClient()
         self._commands: dict[str, Callable[[InferenceRequest], dict[str, object]]] = {
             "cancel": self._cancel,
-            "voices": lambda _: {"voices": self._voices.names},
+            "voices": lambda _: dict(voices),
             "load": lambda _: _joined(self._talkers.load()),
         }
 

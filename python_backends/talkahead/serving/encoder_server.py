@@ -109,11 +109,12 @@ class EncoderServer:
             # The reference first: the cache counts a stream's segments, those that fail included.
             reference = self._frames(segment)
             prompt = self._encoder.prompt(segment.units, segment.voice, reference)
-        return self._response(segment, prompt.cpu().numpy(), reference)
+        spoken = self._encoder.spoken(segment.voice, reference)
+        return self._response(segment, prompt.cpu().numpy(), spoken)
 
-    def _response(self, segment: _Segment, prompt: Array, reference: Frames | None) -> object:
-        """HISTORY int32 [H]: the talker's tokens that the prompt ends with, for rules on history."""
-        history = np.zeros(0, np.int64) if reference is None else self._tokens.tokens(reference)
+    def _response(self, segment: _Segment, prompt: Array, spoken: Frames | None) -> object:
+        """HISTORY int32 [H]: the talker's tokens that the prompt goes on from, for rules on history."""
+        history = np.zeros(0, np.int64) if spoken is None else self._tokens.tokens(spoken)
         return self._wire.response(
             PROMPT=prompt, HISTORY=history.astype(np.int32), SEGMENT=segment.header.to_array()
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 
@@ -13,6 +12,7 @@ from talkahead.engine.step_costs import StepCosts
 from talkahead.engine.step_timer import StepTimer
 from talkahead.serving.cost_store import Conditions, read_costs, write_costs
 from talkahead.serving.draft_report import cost_lines
+from talkahead.serving.startup_notes import note
 from talkahead.serving.talker_parts import TalkerParts
 
 
@@ -31,19 +31,14 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
         if costs.is_steady:
             write_costs(conditions, costs)
         else:
-            _show("talker: the machine was busy meanwhile, so the next start measures again")
+            note("talker: the machine was busy meanwhile, so the next start measures again")
     return DraftForecast(costs, counted)
 
 
 def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance]) -> StepCosts:
-    _show("talker: measuring what its steps cost on this machine (once; a few seconds)")
+    note("talker: measuring what its steps cost on this machine (once; a few seconds)")
     began = time.perf_counter()
     costs = StepTimer(parts.backbone, parts.methods, counted).measure()
     for line in (f"talker: measured in {time.perf_counter() - began:.1f} s", *cost_lines(costs)):
-        _show(line)
+        note(line)
     return costs
-
-
-def _show(line: str) -> None:
-    """To the server's log, which the launcher shows."""
-    print(line, file=sys.stderr, flush=True)

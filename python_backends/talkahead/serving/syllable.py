@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
+from random import Random
 
 from talkahead.serving.addresses import Addresses
 
-SPEECH_MODEL = "tts"
+SPEECH_MODEL, CONTROL_MODEL = "tts", "control"
 _TEXT, _SECONDS = "Ready.", "0.5"
 _SHOWN_BYTES = 2_000
+_RECORDING_S = 1.5
 
 
 class Syllable:
@@ -38,6 +40,15 @@ class Syllable:
             end.close()
 
     def _say(self) -> None:
-        failure = self._addresses.speak(SPEECH_MODEL, _TEXT, max_seconds=_SECONDS)
+        failure = self._addresses.speak(SPEECH_MODEL, _TEXT, max_seconds=_SECONDS, **self._recording())
         with suppress(OSError):  # nobody listens any more
             self._mouth.send((failure or "").encode()[:_SHOWN_BYTES])
+
+    def _recording(self) -> dict[str, object]:
+        """To speak like, where there are no named voices: of noise, for what it says is of no account."""
+        rate = self._addresses.recording_rate_hz(CONTROL_MODEL)
+        if rate is None:
+            return {}
+        noise = Random(0)
+        samples = [round(noise.uniform(-0.2, 0.2), 3) for _ in range(int(_RECORDING_S * rate))]
+        return {"REFERENCE_AUDIO": samples, "REFERENCE_TEXT": _TEXT}

@@ -9,8 +9,9 @@ from typing import Self, TypeVar
 import torch
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.backbone.checkpoint import Checkpoint
-from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
+from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
+from talkahead.backbone.decoder_choice import DecoderChoice, Precision, count_memory, load_decoder
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_artifact import load_drafter
 from talkahead.drafting.draft_files import draft_folder, group_folder
@@ -21,10 +22,13 @@ from talkahead.engine.method_book import MethodBook
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import TokenMap
 from talkahead.serving.artifacts import verified
+from talkahead.serving.startup_notes import note
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speech_format import SpeechFormat
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+AUTO = "auto"
+_UNBOUNDED, _MOST_SLOTS = 1 << 62, 256
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,36 @@ def _load_backbone(
             f"{config.folder}: the talker knows {shape.vocab_size} tokens, ends with {shape.eos_token_id}; "
             f"the format beside the vocoder has {tokens.eos + 1} and {tokens.eos}: rebuild both together"
         )
-    return load_decoder(
+    budget = config.whole("memory_bytes", _UNBOUNDED)
+    sizes = {
+        "max_positions": speech.max_positions,
+        "max_nodes": max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
+    }
+    dtype = _chosen(config, "precision", Precision.FLOAT32).dtype
+    one_slot = count_memory(
+        shape, checkpoint[EMBEDDINGS].dtype, num_slots=1, dtype=dtype, device=device, **sizes
+    )
+    backbone = load_decoder(
         shape,
         checkpoint,
-        num_slots=config.whole("slots", 16),
-        max_positions=speech.max_positions,
-        max_nodes=max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
-        dtype=_chosen(config, "precision", Precision.FLOAT32).dtype,
+        num_slots=_num_slots(config, one_slot, budget),
+        dtype=dtype,
         device=device,
         choice=_chosen(config, "decoder", DecoderChoice.AUTO),
+        memory_bytes=budget,
+        **sizes,
     )
+    note(f"talker: {'; '.join(backbone.memory.lines())}")
+    return backbone
+
+
+def _num_slots(config: ModelConfig, one_slot: DecoderMemory, budget: int) -> int:
+    """As the parameter says, or, where it is `auto`, as many as the memory holds."""
+    if config.parameters.get("slots") != AUTO:
+        return config.whole("slots", 16)
+    if budget == _UNBOUNDED:
+        raise BadRequest("talker: parameter slots", AUTO, "a whole number; auto goes with memory_bytes")
+    return max(min(one_slot.slots_within(budget), _MOST_SLOTS), 1)
 
 
 def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> MethodBook:

@@ -11,8 +11,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from talkahead.native_declarations import NativeStruct
 from talkahead.speculation.contracts import Context
-from talkahead.speculation.native_sampler import SettingsColumns
+from talkahead.speculation.native_sampler import settings_columns
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ContextAddresses:
     positions: int
     keys: int
     hidden: int
-    settings: SettingsColumns
+    settings: NativeStruct
     is_state: bool
     held: tuple[Tensor, ...]
 
@@ -39,14 +40,8 @@ class ContextAddresses:
 
     @classmethod
     def _find(cls, context: Context) -> Self:
-        own = (
-            context.roots_alone.ids,
-            context.positions,
-            context.keys,
-            context.hidden,
-            *context.settings.columns,
-        )
-        held = tuple(one.contiguous() for one in (*own[:3], own[3].to(torch.float32), *own[4:]))
-        roots, positions, keys, hidden, *columns = (one.data_ptr() for one in held)
+        own = (context.roots_alone.ids, context.positions, context.keys, context.hidden)
+        held = tuple(one.contiguous() for one in (*own[:3], own[3].to(torch.float32)))
         is_state = all(one is other for one, other in zip(held, own, strict=True))
-        return cls(roots, positions, keys, hidden, SettingsColumns(*columns), is_state, held)
+        roots, positions, keys, hidden = (one.data_ptr() for one in held)
+        return cls(roots, positions, keys, hidden, settings_columns(vars(context.settings)), is_state, held)

@@ -5,36 +5,35 @@ Shapes: S streams, N nodes each, T draws of each node, V vocabulary.
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import POINTER, Structure, byref, c_int64, c_void_p
+from collections.abc import Mapping
+from ctypes import byref
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speculation.draws import Purpose
 
 SOURCE = Path(__file__).parent / "native" / "sampler.c"
+_Settings = native_struct(SOURCE, "settings")
 
 
-class SettingsColumns(Structure):
-    """`SamplingSettings` as C reads them: the addresses of their columns."""
-
-    _fields_ = (
-        ("sharpness", c_void_p),
-        ("is_sampled", c_void_p),
-        ("top_k", c_void_p),
-        ("top_p", c_void_p),
-    )
+def settings_columns(settings: Mapping[str, Tensor]) -> NativeStruct:
+    """Where the columns of `SamplingSettings` lie, by name; it holds them."""
+    held = {name: column.contiguous() for name, column in settings.items()}
+    columns = _Settings(**{name: column.data_ptr() for name, column in held.items()})
+    columns.held = held
+    return columns
 
 
 class NativeSampler:
     """Draws tokens; a row's token depends on nothing but the row."""
 
     def __init__(self) -> None:
-        self._library = _bound(load_library(SOURCE))
+        self._library = load_library(SOURCE)
 
     @staticmethod
     def fits(logits: Tensor) -> bool:
@@ -43,40 +42,39 @@ class NativeSampler:
     def draw(
         self,
         logits: Tensor,
-        settings: tuple[Tensor, ...],
+        settings: Mapping[str, Tensor],
         streams: Tensor,
         positions: Tensor,
         log_norms: Tensor | None = None,
     ) -> Tensor:
-        """int64 [S, N, T]; the arguments of `sampling.draw_several`, with the columns of its settings.
+        """int64 [S, N, T]; the arguments of `sampling.draw_several`, with its settings' columns by name.
 
         `log_norms`, float64 [S, N], is filled where it is given.
         """
         count, nodes, vocabulary = logits.shape
         trials = int(streams.shape[1])
-        held = [tensor.contiguous() for tensor in (logits, *settings, streams, positions)]
+        held = [tensor.contiguous() for tensor in (logits, streams, positions)]
         addresses = [tensor.data_ptr() for tensor in held]
         weights = self.workspace(vocabulary)
         tokens = torch.empty((count, nodes, trials), dtype=torch.int64)
         self._library.talkahead_draw(
             *(count, nodes, trials, vocabulary, addresses[0]),
-            byref(SettingsColumns(*addresses[1:5])),
-            *(addresses[5], addresses[6], int(Purpose.TOKEN), len(Purpose)),
+            byref(settings_columns(settings)),
+            *(addresses[1], addresses[2], int(Purpose.TOKEN), len(Purpose)),
             weights.data_ptr(),
             tokens.data_ptr(),
             None if log_norms is None else log_norms.data_ptr(),
         )
         return tokens
 
-    def probabilities(self, logits: Tensor, settings: tuple[Tensor, ...]) -> Tensor:
-        """float32 [S, N, V]; the arguments of `sampling.probabilities`, with the columns of its settings."""
-        held = [tensor.contiguous() for tensor in (logits, *settings)]
-        addresses = [tensor.data_ptr() for tensor in held]
+    def probabilities(self, logits: Tensor, settings: Mapping[str, Tensor]) -> Tensor:
+        """float32 [S, N, V]; the arguments of `sampling.probabilities`, settings by name."""
+        held = logits.contiguous()
         weights = self.workspace(int(logits.shape[2]))
         probabilities = torch.empty(logits.shape)
         self._library.talkahead_probabilities(
-            *(*logits.shape, addresses[0]),
-            byref(SettingsColumns(*addresses[1:5])),
+            *(*logits.shape, held.data_ptr()),
+            byref(settings_columns(settings)),
             weights.data_ptr(),
             probabilities.data_ptr(),
         )
@@ -85,17 +83,17 @@ class NativeSampler:
     @property
     def draw_address(self) -> int | None:
         """Of `talkahead_draw`, for native callers."""
-        return ctypes.cast(self._library.talkahead_draw, c_void_p).value
+        return self._library.address("talkahead_draw")
 
     @property
     def draw_with_probs_address(self) -> int | None:
         """Of `talkahead_draw_with_probs`."""
-        return ctypes.cast(self._library.talkahead_draw_with_probs, c_void_p).value
+        return self._library.address("talkahead_draw_with_probs")
 
     @property
     def order_address(self) -> int | None:
         """Of `talkahead_order_draws`."""
-        return ctypes.cast(self._library.talkahead_order_draws, c_void_p).value
+        return self._library.address("talkahead_order_draws")
 
     def workspace(self, vocabulary: int) -> Tensor:
         """Room that draws of one row need."""
@@ -109,19 +107,3 @@ def native_sampler() -> NativeSampler | None:
         return NativeSampler()
     except NativeUnavailable:
         return None
-
-
-def _bound(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Tells ctypes the signatures."""
-    library.talkahead_draw_workspace.argtypes = [c_int64]
-    library.talkahead_draw_workspace.restype = c_int64
-    library.talkahead_draw.argtypes = [
-        *(c_int64, c_int64, c_int64, c_int64, c_void_p, POINTER(SettingsColumns), c_void_p, c_void_p),
-        *(c_int64, c_int64, c_void_p, c_void_p, c_void_p),
-    ]
-    library.talkahead_draw.restype = None
-    library.talkahead_probabilities.argtypes = [
-        *(c_int64, c_int64, c_int64, c_void_p, POINTER(SettingsColumns), c_void_p, c_void_p)
-    ]
-    library.talkahead_probabilities.restype = None
-    return library

@@ -8,62 +8,43 @@ Shapes: B rows, N nodes, M nodes of a path at most, V vocabulary, D hidden size.
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import POINTER, Structure, byref, c_double, c_int64, c_void_p
+from ctypes import byref, pointer
 from functools import lru_cache
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from talkahead.native_library import NativeUnavailable, load_library
+from talkahead.native_declarations import NativeStruct, native_struct
+from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.native_sampler import SOURCE, NativeSampler, SettingsColumns
+from talkahead.speculation.native_sampler import SOURCE, NativeSampler
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
-_PURPOSES = (len(Purpose), *map(int, (Purpose.TOKEN, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.TRIAL)))
-"""How many there are, and those of walks."""
+_Step, _Outcome, _Leniency, _Labels = (
+    native_struct(SOURCE, name) for name in ("step", "outcome", "leniency", "labels")
+)
 
 
-class _Step(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("streams", "nodes", "vocabulary")),
-        ("logits", c_void_p),
-        ("settings", POINTER(SettingsColumns)),
-        *((name, c_void_p) for name in ("keys", "positions", "parents", "tokens")),
-        *((name, c_int64) for name in ("trials", "num_purposes")),
-        *((name, c_int64) for name in ("token_purpose", "accept_purpose", "residual_purpose")),
-        ("trial_purpose", c_int64),
+def _outcome(accepted: Accepted) -> NativeStruct:
+    """Of contiguous tensors, which it holds."""
+    outcome = _Outcome(
+        most=accepted.path.shape[1],
+        counts=accepted.counts.data_ptr(),
+        paths=accepted.path.data_ptr(),
+        next_roots=accepted.next_roots.data_ptr(),
     )
-
-
-class _Outcome(Structure):
-    _fields_ = (("most", c_int64), *((name, c_void_p) for name in ("counts", "paths", "next_roots")))
-
-    @classmethod
-    def at(cls, accepted: Accepted) -> Self:
-        path = accepted.path
-        return cls(path.shape[1], accepted.counts.data_ptr(), path.data_ptr(), accepted.next_roots.data_ptr())
-
-
-class _Leniency(Structure):
-    _fields_ = tuple((name, c_int64) for name in ("top_k", "eos_top_k", "eos"))
+    outcome.held = accepted
+    return outcome
 
 
 @lru_cache(maxsize=64)
-def _leniency(top_k: int, eos_top_k: int, eos: int) -> _Leniency:
+def _leniency(**limits: int) -> NativeStruct:
     """Made once: steps ask for the same ones."""
-    return _Leniency(top_k, eos_top_k, eos)
-
-
-class _Labels(Structure):
-    _fields_ = (
-        ("count", c_int64),
-        *((name, c_void_p) for name in ("members", "starts", "owners", "owner_starts")),
-    )
+    return _Leniency(**limits)
 
 
 def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
@@ -95,7 +76,7 @@ def longest(
     if library is None:
         return None
     call = _Call.of(tree, scored, context, trials)
-    leniency = _leniency(top_k, eos_top_k, eos)
+    leniency = _leniency(top_k=top_k, eos_top_k=eos_top_k, eos=eos)
     library.talkahead_longest(call.step_at, byref(leniency), call.room, call.outcome_at)
     return call.accepted
 
@@ -124,14 +105,11 @@ def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: C
         return None
     count, nodes, width = scored.hidden.shape
     tokens, hidden = tree.ids.contiguous(), scored.hidden.contiguous()
-    path, counts, roots = (
-        accepted.path.contiguous(),
-        accepted.counts.contiguous(),
-        accepted.next_roots.contiguous(),
+    outcome = _outcome(
+        Accepted(accepted.path.contiguous(), accepted.counts.contiguous(), accepted.next_roots.contiguous())
     )
-    most = path.shape[1]
+    most = accepted.path.shape[1]
     added = context.keep(("added", most), lambda: torch.empty(count, most, 1, dtype=torch.int64))
-    outcome = _Outcome(most, counts.data_ptr(), path.data_ptr(), roots.data_ptr())
     library.talkahead_advance(
         *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(outcome)),
         *(added.data_ptr(), state.roots, state.positions, state.hidden),
@@ -156,14 +134,27 @@ class _Call:
             torch.empty(count, 1, dtype=torch.int64),
         )
         self._step = _Step(
-            *(count, len(shape), vocabulary, None, ctypes.pointer(known.settings)),
-            *(known.keys, known.positions, shape.parent_row.data_ptr(), None, trials, *_PURPOSES),
+            streams=count,
+            nodes=len(shape),
+            vocabulary=vocabulary,
+            logits=None,
+            settings=pointer(known.settings),
+            keys=known.keys,
+            positions=known.positions,
+            parents=shape.parent_row.data_ptr(),
+            tokens=None,
+            trials=trials,
+            num_purposes=len(Purpose),
+            token_purpose=Purpose.TOKEN,
+            accept_purpose=Purpose.ACCEPT,
+            residual_purpose=Purpose.RESIDUAL,
+            trial_purpose=Purpose.TRIAL,
         )
-        memory = torch.empty(_bound().talkahead_draw_workspace(vocabulary))
+        memory = torch.empty(load_library(SOURCE).talkahead_draw_workspace(vocabulary))
         self._held = (known, shape.parent_row, memory)
         self._read: tuple[Tensor, ...] = ()  # as long as C points at them
         self.step_at, self.room = byref(self._step), memory.data_ptr()
-        self.outcome_at = byref(_Outcome.at(self.accepted))
+        self.outcome_at = byref(_outcome(self.accepted))
 
     @classmethod
     def of(cls, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> Self:
@@ -180,42 +171,23 @@ class _Coarse:
     def __init__(self, groups: SimilarityGroups | None, vocabulary: int) -> None:
         count = vocabulary if groups is None else groups.num_groups
         runs = () if groups is None else groups.runs
-        zeros = torch.zeros(_bound().talkahead_ratio_room(vocabulary, count), dtype=torch.uint8)
+        members, starts, owners, owner_starts = [one.data_ptr() for one in runs] or (None,) * 4
+        zeros = torch.zeros(load_library(SOURCE).talkahead_ratio_room(vocabulary, count), dtype=torch.uint8)
         self._held = (groups, runs, zeros)
-        self.labels_at = byref(_Labels(count, *(one.data_ptr() for one in runs)))
+        self.labels_at = byref(
+            _Labels(count=count, members=members, starts=starts, owners=owners, owner_starts=owner_starts)
+        )
         self.zeros = zeros.data_ptr()
 
 
-def _library(scored: Scored) -> ctypes.CDLL | None:
+def _library(scored: Scored) -> NativeLibrary | None:
     return _found() if NativeSampler.fits(scored.logits) else None
 
 
 @lru_cache(maxsize=1)
-def _found() -> ctypes.CDLL | None:
+def _found() -> NativeLibrary | None:
     """The library, or None where it cannot be compiled."""
     try:
-        return _bound()
+        return load_library(SOURCE)
     except NativeUnavailable:
         return None
-
-
-@lru_cache(maxsize=1)
-def _bound() -> ctypes.CDLL:
-    """The library, with the signatures told; raises NativeUnavailable."""
-    library = load_library(SOURCE)
-    results = (c_void_p, POINTER(_Outcome))
-    library.talkahead_match.argtypes = [POINTER(_Step), *results]
-    library.talkahead_longest.argtypes = [POINTER(_Step), POINTER(_Leniency), *results]
-    library.talkahead_ratio.argtypes = [
-        *(POINTER(_Step), POINTER(_Labels), c_void_p, c_double, c_void_p),
-        *results,
-    ]
-    library.talkahead_ratio_room.argtypes = [c_int64, c_int64]
-    library.talkahead_ratio_room.restype = c_int64
-    library.talkahead_advance.argtypes = [
-        *(c_int64, c_int64, c_int64, c_void_p, c_void_p, POINTER(_Outcome), *(c_void_p,) * 4)
-    ]
-    walks = (library.talkahead_match, library.talkahead_longest, library.talkahead_ratio)
-    for function in (*walks, library.talkahead_advance):
-        function.restype = None
-    return library

@@ -121,7 +121,7 @@ def draw(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions:
     """
     sampler = _native(logits)
     if sampler is not None:
-        return sampler.draw(logits, settings.columns, streams[:, None], positions)[..., 0]
+        return sampler.draw(logits, vars(settings), streams[:, None], positions)[..., 0]
     return draw_in_torch(logits, settings, streams, positions)
 
 
@@ -149,7 +149,7 @@ def draw_several(logits: Tensor, settings: SamplingSettings, streams: Tensor, po
     if sampler is None:
         return draw_several_in_torch(logits, settings, streams, positions)
     log_norms = torch.empty(positions.shape, dtype=torch.float64)
-    return Draws(sampler.draw(logits, settings.columns, streams, positions, log_norms), log_norms)
+    return Draws(sampler.draw(logits, vars(settings), streams, positions, log_norms), log_norms)
 
 
 def draw_several_in_torch(
@@ -188,7 +188,7 @@ def probabilities(logits: Tensor, settings: SamplingSettings) -> Tensor:
     """
     sampler = _native(logits)
     if sampler is not None:
-        return sampler.probabilities(logits, settings.columns)
+        return sampler.probabilities(logits, vars(settings))
     return probabilities_in_torch(logits, settings)
 
 

@@ -491,7 +491,7 @@ def test_shapes_that_do_not_fill_vectors_are_left_to_torch() -> None:
 def test_processes_that_start_together_compile_one_library(tmp_path: Path) -> None:
     command = (
         "from talkahead.backbone.native_decoder import SOURCE; "
-        "from talkahead.native_library import load_library; print(load_library(SOURCE)._name)"
+        "from talkahead.native_library import load_library; print(load_library(SOURCE).path)"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     starts = [

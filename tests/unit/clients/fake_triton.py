@@ -13,8 +13,8 @@ import numpy as np
 from talkahead_client import AudioChunk
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-RATE_HZ = 16_000
-SAMPLES = 320
+RATE_HZ = 24_000
+SAMPLES = 480
 """Of each chunk."""
 
 Response = service_pb2.ModelStreamInferResponse
@@ -97,7 +97,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
     def _control(self, inputs: dict[str, Any]) -> dict[str, Any] | None:
         command = inputs["COMMAND"]
         if command == "voices":
-            return {"voices": ["slt", "rms"]}
+            return {"voices": ["slt", "rms"], "sample_rate_hz": RATE_HZ}
         if command == "load":
             return {"active": 2, "queued": 1, "predicted_first_chunk_ms": 41.5, "slots": 16}
         if command == "cancel":

@@ -6,7 +6,7 @@ import asyncio
 import gc
 
 import pytest
-from fake_triton import FakeTriton, speaks, stalls
+from fake_triton import RATE_HZ, FakeTriton, speaks, stalls
 from talkahead_client import (
     AsyncClient,
     AsyncSpeech,
@@ -106,6 +106,7 @@ async def test_many_at_once_get_their_own(triton: FakeTriton) -> None:
 async def test_control(triton: FakeTriton) -> None:
     async with AsyncClient(triton.address) as client:
         assert await client.voices() == ("slt", "rms")
+        assert await client.sample_rate_hz() == RATE_HZ
         assert (await client.load()).queued == 1
         assert await client.cancel(request_id="nobody") == 0
         with pytest.raises(InvalidRequest):

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from fake_triton import FakeTriton, speaks, stalls
+from fake_triton import RATE_HZ, FakeTriton, speaks, stalls
 from talkahead_client import Cancelled, Client, InvalidRequest, ServerUnavailable, patience
 
 
@@ -132,6 +132,7 @@ def test_a_slow_player_holds_nothing_up(triton: FakeTriton) -> None:
 def test_control(triton: FakeTriton) -> None:
     with Client(triton.address) as client:
         assert client.voices() == ("slt", "rms")
+        assert client.sample_rate_hz() == RATE_HZ
         load = client.load()
         assert (load.active, load.queued, load.predicted_first_chunk_ms) == (2, 1, 41.5)
         assert load.details["slots"] == 16

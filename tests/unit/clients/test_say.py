@@ -60,9 +60,9 @@ def test_speaks_like_a_recording(triton: FakeTriton, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "sentence"),
     [
-        ((1, 2, 22_050), "1 channels, 16 bits, 22,050 Hz; allowed: mono, 16 bits, 16,000 Hz"),
-        ((2, 2, RATE_HZ), "2 channels, 16 bits, 16,000 Hz"),
-        ((1, 4, RATE_HZ), "1 channels, 32 bits, 16,000 Hz"),
+        ((1, 2, 22_050), "1 channels, 16 bits, 22,050 Hz; allowed: mono, 16 bits, 24,000 Hz"),
+        ((2, 2, RATE_HZ), "2 channels, 16 bits, 24,000 Hz"),
+        ((1, 4, RATE_HZ), "1 channels, 32 bits, 24,000 Hz"),
     ],
 )
 def test_a_recording_in_another_form_is_refused(
@@ -180,6 +180,11 @@ def test_a_file_of_lines_in_parallel(
 def test_voices(triton: FakeTriton, capsys: pytest.CaptureFixture[str]) -> None:
     assert _say(triton, "--voices") == 0
     assert capsys.readouterr().out == "slt\nrms\n"
+
+
+def test_rate(triton: FakeTriton, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _say(triton, "--rate") == 0
+    assert capsys.readouterr().out == "24000\n"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import grpc
 import numpy as np
 import pytest
-from fake_triton import FakeStream, FakeTriton, Listen, chunk, final, plays, speaks, stalls
+from fake_triton import RATE_HZ, SAMPLES, FakeStream, FakeTriton, Listen, chunk, final, plays, speaks, stalls
 from talkahead_client import (
     Cancelled,
     DeadlineExceeded,
@@ -32,8 +32,8 @@ def test_yields_every_chunk_whichever_way_the_end_is_marked(
     chunks = listen("Hello.")
     assert [chunk.index for chunk in chunks] == [0, 1, 2, 3]
     assert [chunk.is_last for chunk in chunks] == [False, False, False, True]
-    assert {chunk.sample_rate_hz for chunk in chunks} == {16_000}
-    assert all(chunk.audio.dtype == np.float32 and chunk.audio.shape == (320,) for chunk in chunks)
+    assert {chunk.sample_rate_hz for chunk in chunks} == {RATE_HZ}
+    assert all(chunk.audio.dtype == np.float32 and chunk.audio.shape == (SAMPLES,) for chunk in chunks)
     assert chunks[2].audio[0] == np.float32(0.1) and chunks[2].audio[-1] == np.float32(0.2)
     assert (chunks[3].stats.stream, chunks[3].stats.frames, chunks[3].stats.stop_reason) == (77, 30, 1)
     assert [chunk.elapsed_s for chunk in chunks] == sorted(chunk.elapsed_s for chunk in chunks)

@@ -35,6 +35,11 @@ PLAINLY = spoken(steps=100, us=50_000)
 DRAFTED = spoken(steps=60, accepted=40, us=40_000, drafter="heads")
 
 
+def test_a_drafter_of_a_newer_server_has_a_name_too() -> None:
+    assert replace(NOTHING, drafter=1, verifier=4).pair == "heads+topk"
+    assert replace(NOTHING, drafter=9, verifier=-1).pair == "unknown (9)+unknown (-1)"
+
+
 def test_tokens_and_times_are_medians_over_the_repeats() -> None:
     """Each is compared with the plain one beside it, so that a slow moment harms both alike."""
     slow = [

@@ -19,6 +19,14 @@ def test_paths_end_where_a_head_has_no_such_candidate() -> None:
     assert paths.counts == {(0,): 5, (1,): 2, (0, 0): 2, (0, 1): 3, (1, 0): 1}
 
 
+def test_uncounted_heads_are_thought_to_be_right_half_the_time() -> None:
+    paths = RankPaths.assumed(2)
+    tree = paths.best_tree(6)
+    assert tree.paths == ((0,), (1,), (2,), (0, 0), (0, 1))
+    assert paths.committed_per_step(tree) == 1 + 1 / 2 + 1 / 4 + 1 / 8 + 1 / 4 + 1 / 8
+    assert RankPaths.assumed(1).best_tree(4).paths == ((0,), (1,), (2,))
+
+
 def test_the_best_tree_takes_the_most_followed_paths() -> None:
     paths = RankPaths.count(RANKS, width=3)
     tree = paths.best_tree(4)

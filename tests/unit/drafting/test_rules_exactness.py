@@ -13,8 +13,10 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.contracts import Context
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.token_tree import TokenTree, chain_of
 from tiny_talker import (
     CONFIG,
     KINDS,
@@ -204,3 +206,27 @@ def test_rows_of_one_method_under_other_rules_go_together(llama: Llama) -> None:
     methods = [step.method_of(slot) for slot in range(len(asked))]
     assert methods[0] is methods[1] and methods[2] is methods[3] and methods[4] is methods[5]
     assert len({id(one) for one in methods}) == 3
+
+
+class WildDrafter(NullDrafter):
+    """Guesses seven tokens at random, so that most are not said."""
+
+    def propose(self, context: Context) -> TokenTree:
+        guesses = torch.randint(VOCABULARY, (len(context.roots), 7, 1))
+        return TokenTree(torch.cat([context.roots[:, None], guesses], dim=1), chain_of(7))
+
+
+def test_refused_guesses_are_not_taken_for_the_prompt_s_tokens(llama: Llama) -> None:
+    """Of a slot that is full but for a few places, all its prompt's being tokens."""
+    torch.manual_seed(0)
+    step = DecodeStep(make_decoder(llama, nodes=8), WildDrafter(), MatchVerifier())
+    prompt = tokens_of(6, 1)
+    options = RequestOptions(temperature=0.9, repetition_penalty=1.2)
+    first = step.admit([Admission(2, llama.model.embed_tokens(prompt), options, 3, 0, history=prompt)])
+    said = first[0].tolist()
+    while len(said) < POSITIONS - len(prompt):
+        (frames,) = (part.state.frames[0, :, 0].tolist() for part in step._line_up((2,)).parts)
+        assert frames[-len(prompt) :] == prompt.tolist()
+        assert frames[: len(said)] == said
+        drawn = step.run([2])
+        said += drawn.tokens[0, : drawn.counts[0], 0].tolist()

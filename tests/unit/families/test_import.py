@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save_file
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import SamplingDefaults
+from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import Draft, load_drafter
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_pool import DraftPool
@@ -123,7 +124,7 @@ def test_the_compact_talker_draws_what_transformers_draws(
     end = imported.public.tokenizer.convert_tokens_to_ids(
         "<custom_token_2>" if imported.family == "orpheus" else "<|SPEECH_GENERATION_END|>"
     )
-    expected = greedy_codes(imported.public, ids, speech.first_speech, sum(speech.codebooks), end, STEPS)
+    expected = greedy_codes(imported.public, ids, speech.first_speech, [sum(speech.codebooks)], end, STEPS)
     assert len(set(expected)) > 3
     assert draw_greedily(imported.version("talker"), prompt, STEPS) == expected
 
@@ -244,6 +245,11 @@ def test_medusas_heads_become_blind_heads(is_in_one_file: bool, blocks: int, tmp
         torch.testing.assert_close(found[name], value, rtol=0, atol=0)
     heads = Draft.load(folder, tmp_path / "out" / "talker" / "1").network
     assert isinstance(heads, DraftHeads) and len(heads) == 3
+    trees = CalibratedTrees.read(folder, sha256(folder / "model.safetensors"))
+    assert trees.positions == 0  # nothing was counted
+    assert trees.within(4).paths == ((0,), (1,), (0, 0))
+    assert max(len(path) for path in trees.within(32).paths) == 3
+    Manifest.read(folder).verify(folder)
 
 
 @pytest.fixture

@@ -47,6 +47,14 @@ def test_marks_become_words_and_speech(table: Tensor, tmp_path: Path) -> None:
     assert rows(encoder, units(1, 5, 2, SPEECH, 6), 2, heard) == [1, 5, 2, 10, 17, 6]
 
 
+def test_it_tells_the_speech_that_a_prompt_goes_on_from(table: Tensor, tmp_path: Path) -> None:
+    encoder, heard = TableEncoder(tmp_path), np.array([[0, 3]], np.int32)
+    none, stored = (encoder.spoken(voice, None) for voice in (0, 1))
+    assert none is not None and none.shape == (0, 2)
+    assert stored is not None and stored.tolist() == [[3, 0], [1, 2]]
+    assert encoder.spoken(len(VOICES), heard) is heard
+
+
 def test_what_is_no_unit_is_refused(table: Tensor, tmp_path: Path) -> None:
     """-1 among them: the frontend sends it where it has failed, and the table has a last row."""
     encoder = TableEncoder(tmp_path)

@@ -28,7 +28,7 @@ def result(response: InferenceResponse) -> dict[str, object]:
 
 
 def test_voices(control: ControlServer) -> None:
-    assert result(ask(control, "voices")) == {"voices": ["slt", "rms"]}
+    assert result(ask(control, "voices")) == {"voices": ["slt", "rms"], "sample_rate_hz": 16_000}
 
 
 def test_load(control: ControlServer, talker: Acknowledged) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -276,3 +278,20 @@ def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask)
     ]
     assert lengths[0] == lengths[1] > 10
     assert {header.reference for header in headers(plain)} == {0}
+
+
+def test_its_process_does_without_torch(repository: Path) -> None:
+    """Which would take it half a second and 200 MB."""
+    program = f"""
+import sys
+from pathlib import Path
+import talkahead.serving.frontend_server
+from talkahead.families.registry import load_family
+from talkahead.speech_format import SpeechFormat
+speech = SpeechFormat.read(Path({str(repository / "vocoder" / "1")!r}))
+family = load_family(speech.family)
+family.voices(Path({str(repository / "encoder" / "1")!r}))
+list(family.frontend(Path(), speech).segments("Hello.", "Hi."))
+sys.exit("torch" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

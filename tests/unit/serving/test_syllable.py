@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from talkahead.serving.addresses import Addresses
@@ -12,15 +13,24 @@ from talkahead.serving.syllable import Syllable
 
 class Pages(BaseHTTPRequestHandler):
     answer = "data: {}\n\n"
+    voices: ClassVar[dict[str, object]] = {"voices": ["one"], "sample_rate_hz": 24_000}
     may_answer = threading.Event()
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert (self.path, request["TEXT"]) == ("/v2/models/tts/generate_stream", "Ready.")
-        assert self.may_answer.wait(10)
+        answer = self.answer
+        if self.path == "/v2/models/control/generate":
+            assert request == {"COMMAND": "voices"}
+            answer = json.dumps({"RESULT": json.dumps(self.voices)})
+        else:
+            assert (self.path, request["TEXT"]) == ("/v2/models/tts/generate_stream", "Ready.")
+            assert ("REFERENCE_TEXT" in request) == (not self.voices["voices"])
+            assert self.may_answer.wait(10)
+            wanted = 0 if self.voices["voices"] else 36_000
+            assert len(request.get("REFERENCE_AUDIO", [])) == wanted
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(self.answer.encode())
+        self.wfile.write(answer.encode())
 
     def log_message(self, *arguments: object) -> None:
         """Silent."""
@@ -53,6 +63,14 @@ def test_a_syllable_says_what_became_of_it(
     for _ in range(2):
         syllable.say()
         assert syllable.heard() == failure
+
+
+def test_where_there_are_no_voices_it_is_spoken_like_a_recording(
+    syllable: Syllable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pages, "voices", {"voices": [], "sample_rate_hz": 24_000})
+    syllable.say()
+    assert syllable.heard() == ""
 
 
 def test_a_server_that_is_gone_is_a_failure() -> None:

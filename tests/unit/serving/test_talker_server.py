@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from fake_backend import FakeBackend, Request, TritonError
 from talkahead.config import ModelConfig
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
 from talkahead.drafting.drafters import drafter_names
-from talkahead.errors import ArtifactMismatch, BadRequest
+from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
+from talkahead.families.code_tokens import CodeTokens
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
+from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.talker_server import TalkerServer
 from talkahead.speculation.verifiers import VERIFIERS
 from talkahead.speech_format import SpeechFormat
@@ -279,6 +282,28 @@ def test_auto_without_a_count_is_plain(
     finally:
         server.close()
     assert drafter_names()[Stats.from_array(request.sender.responses[-1].tensors["STATS"]).drafter] == "none"
+
+
+def loaded_slots(config: ModelConfig) -> int:
+    speech = SpeechFormat.read(config.artifact_folder("vocoder"))
+    tokens = CodeTokens(speech.codebooks)
+    return TalkerParts.load(config, speech, tokens, torch.device("cpu")).backbone.num_slots
+
+
+def test_slots_are_as_many_as_the_memory_holds(
+    config_of: Callable[..., ModelConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, more = (
+        loaded_slots(config_of("talker", slots="auto", memory_bytes=str(budget)))
+        for budget in (1_000_000, 3_000_000)
+    )
+    assert 1 <= few < more < 256
+    assert "talker: weights " in (told := capsys.readouterr().err) and f"{more} slots" in told
+    asked = rf"memory_bytes is 1,000,000, and {few + 1} slots .* up to {few}"
+    with pytest.raises(TalkaheadError, match=asked):
+        loaded_slots(config_of("talker", slots=str(few + 1), memory_bytes="1000000"))
+    with pytest.raises(BadRequest, match="auto goes with memory_bytes"):
+        loaded_slots(config_of("talker", slots="auto"))
 
 
 @pytest.fixture

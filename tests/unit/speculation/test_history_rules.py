@@ -23,12 +23,14 @@ from markov_speech import (
 )
 from talkahead.config import RequestOptions
 from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context, Drafter, Scored
 from talkahead.speculation.history_rules import NO_RULES, HistoryRules
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.ratio_verifier import RatioVerifier
 from talkahead.speculation.repetition_settings import RepetitionSettings
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import draw, probabilities
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
@@ -78,7 +80,7 @@ def context_of(rows: tuple[Row, ...]) -> Context:
             frames[line, -len(row.prompt) :, 0] = torch.tensor(row.prompt)
     positions = torch.tensor([len(row.said) - 1 for row in rows])
     return Context(
-        rows=slice(0, len(rows)),
+        rows=Rows.of(range(len(rows))),
         roots=frames[torch.arange(len(rows)), positions],
         positions=positions,
         hidden=torch.zeros(len(rows), 0),
@@ -204,6 +206,16 @@ def test_before_the_first_token_the_prompt_alone_counts() -> None:
     law = probabilities(ruled.logits, drawn_by.settings)[:, 0]
     for line, prompt in enumerate(([2, 5, 5], [])):
         torch.testing.assert_close(law[line], redrawn_by_hand(scored.logits[line, 0], rows[line], prompt))
+
+
+def test_native_walks_draw_by_the_settings_that_rules_leave() -> None:
+    """Not by those that a drafter's native call has kept the addresses of."""
+    context = context_of(ROWS[:2] * 40)
+    assert ContextAddresses.of(context) is ContextAddresses.of(context)
+    tree = tree_of(CHAIN, context)
+    ruled, drawn_by = HistoryRules(win_len=16).apply(tree, scored_of(tree, torch.float32), context)
+    native = MatchVerifier().accept(tree, ruled, drawn_by)
+    assert torch.equal(native.next_roots, MatchVerifier().accept_in_torch(tree, ruled, drawn_by).next_roots)
 
 
 SIZES, EOS = (3, 4, 2), 9

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from talkahead.families.contracts import Samples
-from talkahead.families.fsq_codec import FsqCodec, copy_weights, semantic_features
+from talkahead.families.fsq_codec import FsqCodec, semantic_features
 
 
 class Xcodec2Codec(FsqCodec):
@@ -35,7 +35,7 @@ class Xcodec2Codec(FsqCodec):
             _make_causal(decoder)
 
 
-convert_weights, load_codec = copy_weights, Xcodec2Codec.load
+convert_weights, load_codec = Xcodec2Codec.convert, Xcodec2Codec.load
 
 
 def _make_causal(decoder: nn.Module) -> None:

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from talkahead.backbone.checkpoint import Checkpoint, Shape, tensor_shapes
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.imported_checkpoint import ImportedDraft, Parts
+from talkahead.families.library_weights import torch_state
 from talkahead.families.token_checkpoint import compact_config, speech_rows
 from talkahead.families.token_layout import SpeechTokens
 
@@ -70,7 +70,7 @@ def imported_drafts(folder: Path, checkpoint: Checkpoint, speech: SpeechTokens) 
 def _medusa_file(path: Path) -> Stored:
     if not path.exists():
         return {}
-    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    state = torch_state(path)
     return {name: partial(state.__getitem__, name) for name in state}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from talkahead.families.contracts import Samples
-from talkahead.families.fsq_codec import FsqCodec, copy_weights, semantic_features
+from talkahead.families.fsq_codec import FsqCodec, semantic_features
 
 
 class NeuCodec(FsqCodec):
@@ -25,7 +25,7 @@ class NeuCodec(FsqCodec):
         return padded, semantic_features(padded)
 
 
-convert_weights, load_codec = copy_weights, NeuCodec.load
+convert_weights, load_codec = NeuCodec.convert, NeuCodec.load
 
 
 def _resampled(audio: Samples, count: int) -> Samples:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -25,7 +26,7 @@ from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
 from talkahead.families.equal_widths import decoded_by_width, new_part
 from talkahead.families.library import library
-from talkahead.families.library_weights import fill, present
+from talkahead.families.library_weights import fill, present, torch_state
 from talkahead.families.silence import silent_frame
 from talkahead.speech_format import SpeechFormat
 from talkahead.weights import load_float32
@@ -44,8 +45,10 @@ _RESIDUAL_REACH = 3 * (1 + 3 + 9)
 
 def convert_weights(source: Path, folder: Path) -> None:
     """Writes a published SNAC folder (`config.json`, `pytorch_model.bin`) as `SnacCodec.load` reads it."""
-    (folder / CONFIG).write_text(present(source / CONFIG).read_text())
-    state = torch.load(present(source / "pytorch_model.bin"), map_location="cpu", weights_only=True)
+    weights = present(source / "pytorch_model.bin")
+    state = torch_state(weights)
+    _checked(source / CONFIG, weights, lambda _: state)
+    shutil.copyfile(source / CONFIG, folder / CONFIG)
     save_file({name: value.contiguous() for name, value in state.items()}, folder / WEIGHTS)
 
 
@@ -90,7 +93,7 @@ class SnacCodec:
                 f"{CONFIG}: vq_strides {model.vq_strides}, attn_window_size {model.attn_window_size}; "
                 f"allowed: {_STRIDES}, null: three codebooks, and no attention, as snac_24khz has them"
             )
-        self._frames, self._can_encode, self._device = _Frames(), can_encode, device
+        self._frames, self.can_encode, self._device = _Frames(), can_encode, device
         _key_noise(_blocks(model), self._frames)
         for part in [part for part in model.modules() if parametrize.is_parametrized(part, "weight")]:
             parametrize.remove_parametrizations(part, "weight")
@@ -103,11 +106,7 @@ class SnacCodec:
         Raises:
             ArtifactMismatch: others are missing, or unknown, or it is another kind of SNAC.
         """
-        try:
-            model = library("snac").SNAC(**json.loads((folder / CONFIG).read_text()))
-        except TypeError as error:
-            raise ArtifactMismatch(f"{folder / CONFIG} is not SNAC's: {error}") from error
-        can_encode = fill(model, load_float32(folder / WEIGHTS), folder / WEIGHTS, _only_encodes)
+        model, can_encode = _checked(folder / CONFIG, folder / WEIGHTS, load_float32)
         return cls(model, device, can_encode)
 
     @property
@@ -133,6 +132,7 @@ class SnacCodec:
             silence=silence or silent_frame(self, 16 * self.hop),
             max_positions=max_positions,
             segment_positions=segment_positions,
+            has_encoder=self.can_encode,
             steps_per_frame=_CODES,
         )
 
@@ -154,7 +154,7 @@ class SnacCodec:
 
     @torch.inference_mode()
     def encode(self, audio: Samples) -> Frames:
-        if not self._can_encode:
+        if not self.can_encode:
             raise TalkaheadError(
                 f"{WEIGHTS} holds no encoder; import the checkpoint with SNAC's whole weights to speak like "
                 "a recording"
@@ -168,6 +168,15 @@ class SnacCodec:
 
 
 load_codec = SnacCodec.load
+
+
+def _checked(config: Path, weights: Path, read: Callable[[Path], Mapping[str, Tensor]]) -> tuple[SNAC, bool]:
+    """A model with its weights, and whether its encoder's are there as well."""
+    try:
+        model = library("snac").SNAC(**json.loads(present(config).read_text()))
+    except (TypeError, ValueError) as error:
+        raise ArtifactMismatch(f"{config} is not SNAC's: {error}") from error
+    return model, fill(model, read(weights), weights, _only_encodes)
 
 
 def _blocks(model: SNAC) -> list[nn.Sequential]:

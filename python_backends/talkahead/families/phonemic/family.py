@@ -1,20 +1,20 @@
-"""The four parts of the family."""
+"""The four parts of the family. Torch is imported where it is used, for the frontend does without."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
-from talkahead.audio.codec import CodecConfig
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import Codec, Frontend, PromptEncoder, TokenMap
-from talkahead.families.phonemic.codec import PitchCodec, speech_format
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
-from talkahead.families.phonemic.prompt import PhonemePromptEncoder
-from talkahead.families.phonemic.text_encoder import TextEncoderConfig
 from talkahead.speech_format import NAME, SpeechFormat
+
+if TYPE_CHECKING:
+    import torch
+
+    from talkahead.families.contracts import Codec, Frontend, PromptEncoder, TokenMap
 
 
 class Phonemic:
@@ -25,7 +25,7 @@ class Phonemic:
     def voices(self, encoder: Path) -> tuple[str, ...]:
         path = encoder / "encoder.json"
         try:
-            return TextEncoderConfig.from_file(path).voices
+            return tuple(json.loads(path.read_text())["voices"])
         except (OSError, KeyError, ValueError) as error:
             raise ArtifactMismatch(
                 f"{path} does not list the voices ({error}); rebuild it with make train"
@@ -35,6 +35,8 @@ class Phonemic:
         return PhonemeFrontend()
 
     def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder:
+        from talkahead.families.phonemic.prompt import PhonemePromptEncoder
+
         return PhonemePromptEncoder.load(folder, device)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
@@ -42,10 +44,12 @@ class Phonemic:
 
     def codec(self, folder: Path, device: torch.device) -> Codec:
         """Raises ArtifactMismatch where the format is not this codec's."""
+        from talkahead.audio.codec import CodecConfig
+        from talkahead.families.phonemic.codec import PitchCodec, speech_format
+
         speech = SpeechFormat.read(folder)
         codec = CodecConfig.from_file(folder / "codec.json")
-        own = speech_format(codec, speech.silence[0], speech.max_positions)
-        if own != speech:
+        if speech_format(codec, speech.silence[0], speech.max_positions) != speech:
             raise ArtifactMismatch(
                 f"{folder / NAME} is not that of codec.json beside it; rebuild both with make train"
             )

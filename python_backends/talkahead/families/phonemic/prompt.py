@@ -52,3 +52,6 @@ class PhonemePromptEncoder:
             return words
         codes = torch.from_numpy(reference[:, 0]).to(self._embeddings.device)
         return torch.cat([words, self._embeddings[codes]])
+
+    def spoken(self, voice: int, reference: Frames | None) -> Frames | None:
+        return reference

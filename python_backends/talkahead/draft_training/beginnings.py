@@ -9,27 +9,29 @@ from pathlib import Path
 import torch
 
 from talkahead.backbone.checkpoint import Checkpoint
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.errors import TalkaheadError
 
 
-def part_of(talker: Path, layers: Sequence[int]) -> Llama:
-    """Embeddings, some layers, last norm and head of the talker in a folder, in float32 and frozen.
-
-    Raises TalkaheadError where layers are wanted that are computed otherwise than a Llama's.
-    """
-    checkpoint = Checkpoint(talker)
-    whole = checkpoint.config
-    if layers and (whole.has_qkv_bias or whole.attention_bias or whole.mlp_bias or whole.has_qk_norm):
+def check_layers(talker: DecoderConfig, layers: Sequence[int]) -> None:
+    """Raises TalkaheadError where no draft can begin from these layers."""
+    if layers and (talker.has_qkv_bias or talker.attention_bias or talker.mlp_bias or talker.has_qk_norm):
         raise TalkaheadError(
-            f"{talker}: its layers have biases or norms that the layers of this draft have not "
-            f"({whole.model_type}); allowed for such a talker: --drafter heads"
+            "the talker's layers have biases or norms that the layers of this draft have not "
+            f"({talker.model_type}); allowed for such a talker: --drafter heads"
         )
-    if layers and max(layers) >= whole.num_hidden_layers:
+    if layers and max(layers) >= talker.num_hidden_layers:
         raise TalkaheadError(
             f"--heads {len(layers)}: a draft model is cut from the talker's layers; allowed: 1 to "
-            f"{whole.num_hidden_layers}"
+            f"{talker.num_hidden_layers}"
         )
+
+
+def part_of(talker: Path, layers: Sequence[int]) -> Llama:
+    """Embeddings, some layers, last norm and head of the talker in a folder, in float32 and frozen."""
+    checkpoint = Checkpoint(talker)
+    whole = checkpoint.config
     with torch.device("meta"):
         part = Llama(
             replace(whole, num_hidden_layers=len(layers), model_type="llama", tie_word_embeddings=False)

@@ -35,7 +35,7 @@ class DraftOrder:
     block_size: int | None = None
     steps: int | None = None
     seconds: float | None = None
-    rate: float = 1.2e-3
+    rate: float = 2.5e-3
     seed: int = 1
     device: str = "cpu"
     work: Path | None = None
@@ -65,9 +65,16 @@ class DraftOrder:
             raise TalkaheadError(
                 f"--repository {self.repository} holds no talker ({self.talker / CONFIG} is missing)"
             )
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise TalkaheadError(f"--device {self.device}: torch sees no GPU here; allowed: cpu")
+        if self.device not in (allowed := _devices()):
+            raise TalkaheadError(
+                f"--device {self.device}: torch does not see it here; allowed: {', '.join(allowed)}"
+            )
         if self.destination.exists() and not self.replaces:
             raise TalkaheadError(
                 f"{self.destination} is there already; --replace trains another one in its place"
             )
+
+
+def _devices() -> list[str]:
+    gpus = range(torch.cuda.device_count())
+    return ["cpu", *(["cuda"] if gpus else []), *(f"cuda:{number}" for number in gpus)]

@@ -18,7 +18,7 @@ import torch
 
 import talkahead
 from talkahead.config import RequestOptions
-from talkahead.draft_training.beginnings import part_of
+from talkahead.draft_training.beginnings import check_layers, part_of
 from talkahead.draft_training.count_acceptance import count_acceptance
 from talkahead.draft_training.curriculum import Curriculum
 from talkahead.draft_training.draft_order import DraftOrder
@@ -71,6 +71,7 @@ class DraftRun:
         self._texts = read_texts(order.texts)
         self._reader = Reader(order.repository)
         self._talker = Talker.serving(order.talker, order.device)
+        check_layers(self._talker.config, self._layers)
         self._target = target_hash(order.talker)
         self._sampling = RequestOptions(**asdict(read_sampling(order.talker)))
         self._draft = order.work_folder / "draft"
@@ -90,7 +91,7 @@ class DraftRun:
 
     def carry_out(self) -> None:
         """All stages; what is done already is not done again."""
-        self._speak()
+        self.speak()
         if not self._draft.exists():
             self._learn()
         if self._is_tree and not (self._draft / TREES).exists():
@@ -134,7 +135,8 @@ class DraftRun:
         longest = speech.frames(_LONGEST_S) * speech.steps_per_frame
         return min(rows + units + longest, speech.max_positions)
 
-    def _speak(self) -> None:
+    def speak(self) -> None:
+        """The first stage."""
         speech = self._reader.speech
         tokens = int(60 * self._order.minutes * speech.frames_per_s * speech.steps_per_frame)
         wanted = {

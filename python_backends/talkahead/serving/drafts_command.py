@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
         type=Path,
         metavar="FILE",
         help="what the talker speaks, one text a line; thousands that are like what it will say teach more "
-        "than the 195 sentences that are taken without them",
+        "than the two hundred sentences that are taken without them",
     )
     add(
         "--minutes",
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
     add("--block-size", type=_count, metavar="N", help="of each head (default: by the talker's width)")
     add("--steps", type=_count, metavar="N", help="of learning at most (default: by the amount of speech)")
     add("--seconds", type=positive, metavar="S", help="that learning may take (default: no limit)")
-    add("--rate", type=positive, default=1.2e-3, help="learning rate at its peak (default: %(default)g)")
+    add("--rate", type=positive, default=2.5e-3, help="learning rate at its peak (default: %(default)g)")
     add("--seed", type=int, default=1, help="of speech and learning (default: %(default)s)")
     add("--device", default="auto", help="auto, cpu or cuda (default: a GPU if there is one)")
     add("--work", type=Path, metavar="FOLDER", help="of what is not finished (default: in the repository)")
@@ -64,7 +64,9 @@ def run(options: argparse.Namespace) -> int:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.texts is None:
-        _say("texts: none given, so 195 sentences are spoken again and again; --texts FILE teaches more")
+        _say(
+            "texts: none given, so two hundred sentences are spoken again and again; --texts FILE teaches more"
+        )
     order = DraftOrder(
         repository=options.repository.resolve(),
         texts=options.texts or DEFAULT,

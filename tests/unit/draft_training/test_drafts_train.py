@@ -164,7 +164,7 @@ def test_heads_of_large_vocabularies_share_the_talkers_tables(
     [
         ({"repository": Path("nowhere")}, "holds no talker"),
         ({"texts": Path("nowhere.txt")}, "nowhere.txt cannot be read"),
-        ({"device": "cuda"}, "torch sees no GPU here; allowed: cpu"),
+        ({"device": "cuda"}, "torch does not see it here; allowed: cpu"),
         ({"drafter": "draft_lm", "heads": 9}, "--heads 9: .* allowed: 1 to 2"),
     ],
 )

@@ -15,7 +15,7 @@ from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
 
-CODES, WIDTH = 31, 32
+CODES, WIDTH = 24, 32
 _THINGS, _KINDS = ("boat", "house", "tree", "bird"), ("big", "old", "red")
 TEXTS = tuple(f"The {thing} is {kind}." for thing in _THINGS for kind in _KINDS)
 
@@ -27,7 +27,8 @@ def periodic_talker(sharpness: float = 0.8) -> Llama:
     for name, value in talker.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
             value.zero_()
-    codes = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(5)))[0]
+    square = torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(5))
+    codes = torch.linalg.qr(square)[0][: CODES + 1]
     talker.model.embed_tokens.weight.copy_(codes)
     talker.lm_head.weight.copy_(sharpness * codes.roll(1, 0))
     return talker

@@ -1,0 +1,85 @@
+"""Drafts of public checkpoints learn from speech with their prompts, rules and sampling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from periodic_talker import TEXTS
+from public_folders import Public, write_codec, write_llasa, write_neutts, write_orpheus
+from talkahead.draft_training import draft_run
+from talkahead.draft_training.draft_order import DraftOrder
+from talkahead.draft_training.draft_run import DraftRun
+from talkahead.draft_training.speech_store import SpeechStore
+from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.draft_artifact import load_drafter
+from talkahead.drafting.draft_pool import DraftPool
+from talkahead.errors import TalkaheadError
+from talkahead.families.imported_checkpoint import Download
+from talkahead.families.importing import read_checkpoint
+from talkahead.families.repository_writer import write_repository
+from talkahead.manifest import Manifest
+
+# SNAC's library scripts a function with torch.jit when it is imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
+CODES = 32
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DraftOrder:
+    """A second of each text, for talkers of random weights do not end."""
+    monkeypatch.setattr(draft_run, "NODES", (2, 4))
+    monkeypatch.setattr(draft_run, "_COUNTED", 4)
+    monkeypatch.setattr(draft_run, "_TIMED", 2)
+    monkeypatch.setattr(draft_run, "_LONGEST_S", 1.0)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS))
+    return DraftOrder(tmp_path / "repository", texts, minutes=0.1, heads=2, block_size=64, steps=20)
+
+
+def write(family: str, public: Callable[[Path], Public], order: DraftOrder) -> None:
+    download = Download(order.repository.parent / "public", order.repository.parent / "codec")
+    public(download.folder)
+    (download.folder / "voices").mkdir()
+    (download.folder / "voices" / "jo.json").write_text(json.dumps({"text": "I am Jo.", "codes": [3, 1, 4]}))
+    write_codec(family, download.codec)
+    write_repository(read_checkpoint(family, download), order.repository)
+
+
+@pytest.mark.parametrize(
+    ("family", "public"), [("llasa", write_llasa), ("orpheus", write_orpheus), ("neutts", write_neutts)]
+)
+def test_heads_of_public_checkpoints_are_trained_and_can_be_served(
+    family: str, public: Callable[[Path], Public], order: DraftOrder
+) -> None:
+    write(family, public, order)
+    said: list[str] = []
+    DraftRun(order, said.append).carry_out()
+    counted = Acceptance.read(order.destination)
+    assert counted is not None and 1.0 < counted.of(2) <= counted.of(4) <= 4.0
+    sampling = json.loads((order.talker / "generation_config.json").read_text())
+    assert (counted.temperature, counted.top_p) == (sampling["temperature"], sampling["top_p"])
+    load_drafter(order.destination, order.talker, DraftPool(2, 64))
+    Manifest.read(order.destination).verify(order.destination)
+    assert said[-1].startswith("heads+match: ")
+
+
+def test_a_frames_codes_are_drawn_from_their_own_codebooks(order: DraftOrder) -> None:
+    write("orpheus", write_orpheus, order)
+    run = DraftRun(order, print)
+    run.speak()
+    store = SpeechStore(order.work_folder / "speech" / "train")
+    for number in range(8):
+        codes = [token for token in store[number].tokens.tolist() if token != 7 * CODES]
+        assert [code // CODES for code in codes] == [step % 7 for step in range(len(codes))]
+
+
+@pytest.mark.parametrize("drafter", ["mtp", "draft_lm"])
+def test_layers_that_are_no_llamas_are_no_beginning(drafter: str, order: DraftOrder) -> None:
+    write("neutts", write_neutts, order)
+    with pytest.raises(TalkaheadError, match=r"biases or norms .* \(qwen2\); .*: --drafter heads"):
+        DraftRun(replace(order, drafter=drafter, block_size=None), print)

@@ -57,13 +57,16 @@ def _load_backbone(
             f"the format beside the vocoder has {tokens.eos + 1} and {tokens.eos}: rebuild both together"
         )
     budget = config.whole("memory_bytes", _UNBOUNDED)
-    sizes = {
-        "max_positions": speech.max_positions,
-        "max_nodes": max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1),
-    }
+    max_nodes = max((sizes.nodes[-1] for sizes in offer.drafters.values()), default=1)
     dtype = _chosen(config, "precision", Precision.FLOAT32).dtype
     one_slot = count_memory(
-        shape, checkpoint[EMBEDDINGS].dtype, num_slots=1, dtype=dtype, device=device, **sizes
+        shape,
+        checkpoint[EMBEDDINGS].dtype,
+        num_slots=1,
+        max_positions=speech.max_positions,
+        max_nodes=max_nodes,
+        dtype=dtype,
+        device=device,
     )
     backbone = load_decoder(
         shape,
@@ -73,7 +76,8 @@ def _load_backbone(
         device=device,
         choice=_chosen(config, "decoder", DecoderChoice.AUTO),
         memory_bytes=budget,
-        **sizes,
+        max_positions=speech.max_positions,
+        max_nodes=max_nodes,
     )
     note(f"talker: {'; '.join(backbone.memory.lines())}")
     return backbone

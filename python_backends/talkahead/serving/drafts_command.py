@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.texts is None:
         _say(
-            "texts: none given, so two hundred sentences are spoken again and again; --texts FILE teaches more"
+            "texts: none given, so two hundred sentences are spoken over and over; --texts FILE teaches more"
         )
     order = DraftOrder(
         repository=options.repository.resolve(),

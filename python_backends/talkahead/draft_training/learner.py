@@ -82,7 +82,7 @@ class Learner:
     @property
     def best_nats(self) -> list[float]:
         """Held-out, of each guess of the best network."""
-        return min(self._nats, key=sum)
+        return min(self._nats, key=_loss)
 
     @property
     def _progress(self) -> float:
@@ -92,8 +92,8 @@ class Learner:
 
     @property
     def _is_over(self) -> bool:
-        means = [sum(nats) for nats in self._nats]
-        return self._progress >= 1.0 or (len(means) > _PATIENCE and min(means[-_PATIENCE:]) > min(means))
+        losses = list(map(_loss, self._nats))
+        return self._progress >= 1.0 or (len(losses) > _PATIENCE and min(losses[-_PATIENCE:]) > min(losses))
 
     def _take(self, lesson: Lesson) -> None:
         rate = self._curriculum.schedule.rate(int(self._progress * self._curriculum.steps))
@@ -117,7 +117,7 @@ class Learner:
         with torch.no_grad():
             nats = torch.stack([self._losses(self._judging, lesson) for lesson in self._exam]).mean(0)
         self._nats.append(nats.tolist())
-        if sum(self._nats[-1]) <= min(map(sum, self._nats)):
+        if _loss(self._nats[-1]) <= min(map(_loss, self._nats)):
             self._best = {name: value.clone() for name, value in self._network.state_dict().items()}
         shown = " ".join(f"{one:.3f}" for one in self._nats[-1])
         say(
@@ -127,3 +127,8 @@ class Learner:
         self._network.train()
         self._state.notes = {"nats": self._nats, "best": self._best, "seconds": self._spent}
         self._state.save(self._step)
+
+
+def _loss(nats: list[float]) -> float:
+    """As learning weights them: the first guess decides whether the others count."""
+    return float(weighted(torch.tensor(nats)))

@@ -64,7 +64,9 @@ def run(options: argparse.Namespace) -> int:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.texts is None:
-        _say("texts: none given, so 200 sentences are spoken again and again; --texts FILE teaches more")
+        _say(
+            "texts: none given, so two hundred sentences are spoken over and over; --texts FILE teaches more"
+        )
     order = DraftOrder(
         repository=options.repository.resolve(),
         texts=options.texts or DEFAULT,

@@ -10,6 +10,8 @@ after another, as memory would run out; what one does is measured by turns, in s
 from __future__ import annotations
 
 import argparse
+import gc
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +44,7 @@ class Timed:
     Args:
         part: `step` (of `nodes` for each of `rows` streams) or `prefill` (of the whole cache, into one slot).
         bytes_ms: what reading the weights alone takes.
-        resident_gib: of the process, after loading, more than before.
+        memory_gib: that the process holds after loading, more than before; what it maps of files is not in it.
     """
 
     shape: str
@@ -53,7 +55,7 @@ class Timed:
     nodes: int
     p50_ms: float
     bytes_ms: float
-    resident_gib: float
+    memory_gib: float
     samples_ms: list[float]
 
 
@@ -95,7 +97,7 @@ def summary(timed: Sequence[Timed]) -> Iterator[dict[str, str]]:
         yield {
             "engine": engine,
             "precision": precision,
-            "memory": f"{plain.resident_gib:.2f} GiB",
+            "memory": f"{plain.memory_gib:.2f} GiB",
             "prefill": f"{prefills[engine, precision].p50_ms:,.0f} ms",
             "streams": str(rows),
             "step": f"{plain.p50_ms:,.1f} ms",
@@ -129,9 +131,10 @@ def _engines(folder: Path, options: argparse.Namespace) -> Iterator[_Engine]:
 
 
 def _measure(engine: _Engine, rate: float, options: argparse.Namespace) -> list[Timed]:
-    before = _resident_gib()
+    gc.collect()  # the one before holds on to itself
+    before = _anonymous_gib()
     forward = engine.load()
-    memory = _resident_gib() - before
+    memory = _anonymous_gib() - before
     cells = list(product(options.rows, options.nodes))
     calls = {(rows, nodes): forward.step(rows, nodes) for rows, nodes in cells} | {(1, 0): forward.prefill()}
     samples: dict[tuple[int, int], list[float]] = {cell: [] for cell in calls}
@@ -160,9 +163,10 @@ def _seconds(call: Call) -> float:
     return time.thread_time() - began
 
 
-def _resident_gib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / _GIB
+def _anonymous_gib() -> float:
+    """Memory of the process that is no view of a file."""
+    (kib,) = re.findall(r"^RssAnon:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(kib) * 1024 / _GIB
 
 
 def _parser() -> argparse.ArgumentParser:

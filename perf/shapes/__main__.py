@@ -44,7 +44,7 @@ class Timed:
     Args:
         part: `step` (of `nodes` for each of `rows` streams) or `prefill` (of the whole cache, into one slot).
         bytes_ms: what reading the weights alone takes.
-        memory_gib: that the process holds after loading, more than before; what it maps of files is not in it.
+        memory_gib: that loading took; what is a view of a file does not count.
     """
 
     shape: str

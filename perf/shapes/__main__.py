@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +43,7 @@ class Timed:
     Args:
         part: `step` (of `nodes` for each of `rows` streams) or `prefill` (of the whole cache, into one slot).
         bytes_ms: what reading the weights alone takes.
-        memory_gib: that loading took; what is a view of a file does not count.
+        memory_gib: of weights, keys and values, by counting.
     """
 
     shape: str
@@ -132,9 +131,7 @@ def _engines(folder: Path, options: argparse.Namespace) -> Iterator[_Engine]:
 
 def _measure(engine: _Engine, rate: float, options: argparse.Namespace) -> list[Timed]:
     gc.collect()  # the one before holds on to itself
-    before = _anonymous_gib()
     forward = engine.load()
-    memory = _anonymous_gib() - before
     cells = list(product(options.rows, options.nodes))
     calls = {(rows, nodes): forward.step(rows, nodes) for rows, nodes in cells} | {(1, 0): forward.prefill()}
     samples: dict[tuple[int, int], list[float]] = {cell: [] for cell in calls}
@@ -149,7 +146,7 @@ def _measure(engine: _Engine, rate: float, options: argparse.Namespace) -> list[
     found = [
         Timed(
             *(options.shape, engine.name, str(engine.precision), "step" if nodes else PREFILL, rows, nodes),
-            *(median(own), 1e3 * forward.weight_bytes / rate, memory, own),
+            *(median(own), 1e3 * forward.weight_bytes / rate, forward.memory_bytes / _GIB, own),
         )
         for (rows, nodes), own in samples.items()
     ]
@@ -161,12 +158,6 @@ def _seconds(call: Call) -> float:
     began = time.thread_time()
     call()
     return time.thread_time() - began
-
-
-def _anonymous_gib() -> float:
-    """Memory of the process that is no view of a file."""
-    (kib,) = re.findall(r"^RssAnon:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(kib) * 1024 / _GIB
 
 
 def _parser() -> argparse.ArgumentParser:

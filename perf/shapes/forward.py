@@ -23,6 +23,10 @@ class Forward(Protocol):
     def weight_bytes(self) -> int:
         """Read by every forward."""
 
+    @property
+    def memory_bytes(self) -> int:
+        """Of weights, keys and values."""
+
     def prefill(self) -> Call:
         """A prompt into one slot."""
 
@@ -54,6 +58,7 @@ class OurForward:
         self._prompt = torch.randn(1, cache, checkpoint.config.hidden_size)
         for slot in range(rows):
             self._decoder.prefill([slot], self._prompt, [cache])
+        self.memory_bytes = self._decoder.memory.total
         self.weight_bytes = parameters_read(checkpoint) * precision.dtype.itemsize
 
     def prefill(self) -> Call:

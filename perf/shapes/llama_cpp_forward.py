@@ -15,6 +15,8 @@ from perf.talker.llama_cpp_talker import Batch, context_settings, load_model
 
 _BYTES_PER_WEIGHT = {"bfloat16": 2.0, "Q8_0": 34 / 32}
 """Q8_0 keeps blocks of 32 bytes with a scale of two."""
+_KV_BYTES = 2
+"""It keeps keys and values in float16."""
 PRECISIONS = tuple(_BYTES_PER_WEIGHT)
 assert set(PRECISIONS) <= set(TYPES)
 
@@ -48,6 +50,8 @@ class LlamaCppForward:
         self._tokens.tokens[:] = np.random.default_rng(0).integers(config.vocab_size, size=rows * nodes)
         for slot in range(rows):
             self._fill(slot)
+        kv_values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+        self.memory_bytes = path.stat().st_size + positions * kv_values * _KV_BYTES
         self.weight_bytes = round(parameters_read(checkpoint) * _BYTES_PER_WEIGHT[precision])
 
     def prefill(self) -> Call:

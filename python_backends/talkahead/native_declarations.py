@@ -62,7 +62,7 @@ class _Declared:
 
 def files_of(source: Path) -> list[Path]:
     """The source and all headers of ours that it includes, wherever they lie."""
-    files = [source]
+    files = [source.resolve()]
     for path in files:  # which grows meanwhile
         included = ((path.parent / name).resolve() for name in _INCLUDE.findall(path.read_text()))
         files += [header for header in included if header.is_file() and header not in files]
@@ -111,13 +111,18 @@ def _structs_of(source: Path) -> list[type[NativeStruct]]:
     return list(dict.fromkeys(found))
 
 
-@lru_cache(maxsize=256)
 def _find_struct(source: Path, name: str) -> type[NativeStruct] | None:
-    """None: it is declared nowhere, or without its fields."""
+    """None: it is declared nowhere, or without its fields. A file is one file, by whatever links it is named:
+    servers run the package through one."""
+    return _find_struct_in(source.resolve(), name)
+
+
+@lru_cache(maxsize=256)
+def _find_struct_in(source: Path, name: str) -> type[NativeStruct] | None:
     for path in files_of(source):
         match = re.search(_STRUCT.format(name=name), _text(path), re.MULTILINE)
         if match and path != source:
-            return _find_struct(path, name)
+            return _find_struct_in(path, name)
         if match:
             return _struct(name, [one for text in match[1].split(";") for one in _declared(source, text)])
     return None

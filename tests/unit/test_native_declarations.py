@@ -120,6 +120,15 @@ def test_who_includes_a_header_shares_its_structs(tmp_path: Path) -> None:
         native_struct(source, "unknown")
 
 
+def test_a_file_that_is_reached_by_a_link_is_the_same_file(tmp_path: Path) -> None:
+    """As servers reach the package."""
+    source = written(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    linked = tmp_path / "link" / source.name
+    assert native_struct(linked, "outer") is native_struct(source, "outer")
+    assert native_struct(linked, "inner") is native_struct(tmp_path / "parts.h", "inner")
+
+
 @pytest.mark.parametrize("field", ["float x;", "int64_t x[3];", "int64_t **x;", "struct absent x;"])
 def test_what_is_not_understood_is_refused(tmp_path: Path, field: str) -> None:
     source = tmp_path / "odd.c"

@@ -15,8 +15,8 @@ from instruments.environment import REPOSITORY, ROOT
 from instruments.talker_shape import Shape
 
 RESULTS = ROOT / "perf" / "results"
-WITHOUT_WEIGHTS = {"costing"}
-"""Measured with random weights, in the shape of the talker."""
+WITHOUT_WEIGHTS = {"costing", "shapes"}
+"""Measured with random weights, in the shape of the talker or of public ones."""
 
 
 @cache

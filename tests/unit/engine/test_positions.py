@@ -57,7 +57,7 @@ def test_frames_of_several_tokens_are_cut_whole_and_an_unfinished_one_is_left_ou
     steps: int, pause: int
 ) -> None:
     silence = tuple(range(505, 505 + STEPS))
-    speech = replace(SPEECH, codebooks=(8,) * STEPS, silence=silence, steps_per_frame=STEPS)
+    speech = replace(SPEECH, codebooks=(512,) * STEPS, silence=silence, steps_per_frame=STEPS)
     rig = Rig(config=replace(CONFIG, speech=speech, tokens=_Grouped(SPEECH.codebooks)))
     outlet = rig.submit(2, steps, last=False, pause=pause, first_chunk_frames=2, chunk_frames=5)
     rig.submit(2, 9, segment=1)

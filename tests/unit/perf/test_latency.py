@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fake_triton import FakeStream, FakeTriton, chunk
+from fake_triton import RATE_HZ, FakeStream, FakeTriton, chunk
 from talkahead_client import Client
 
 from perf import latency
@@ -20,9 +20,9 @@ from perf.texts import TEXTS
 
 def _speaks_with_a_pause(stream: FakeStream) -> Iterator[object]:
     """A first chunk of 20 ms, the rest 60 ms later: the stream runs dry."""
-    yield chunk(0, samples=320)
+    yield chunk(0, samples=RATE_HZ // 50)
     time.sleep(0.06)
-    yield chunk(1, samples=1280, is_last=True, is_final=True)
+    yield chunk(1, samples=RATE_HZ * 8 // 100, is_last=True, is_final=True)
 
 
 def test_closed_loop_keeps_the_server_busy(triton: FakeTriton) -> None:

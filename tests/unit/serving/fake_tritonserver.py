@@ -40,7 +40,8 @@ class Pages(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.answer(index() if self.path == "/v2/repository/index" else speech())
+        pages = {"/v2/repository/index": index, "/v2/models/control/generate": voices}
+        self.answer(pages.get(self.path, speech)())
 
     def answer(self, text: str) -> None:
         self.send_response(200)
@@ -56,6 +57,10 @@ def index() -> str:
     gone = unloaded.read_text() if unloaded.exists() else ""
     return json.dumps([{"name": model.name, "version": "1", "state": "READY"} for model in MODELS
                        if model.name != gone])  # fmt: skip
+
+
+def voices() -> str:
+    return json.dumps({"RESULT": json.dumps({"voices": ["one"], "sample_rate_hz": 24_000})})
 
 
 def speech() -> str:

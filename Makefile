@@ -5,7 +5,10 @@ SHELL := bash
 .ONESHELL:
 .DEFAULT_GOAL := help
 
-PYTHON ?= python3.11
+# The first of these that can make a virtual environment; another: PYTHON=...
+PYTHONS := python3.11 python3.12 python3.13
+PYTHON ?= $(or $(shell for one in $(PYTHONS); do $$one $(MAKES_VENV) && echo $$one && break; done),python3)
+MAKES_VENV := -c 'import ensurepip, venv' 2> /dev/null
 VENV ?= .venv
 TEXT ?= The juice of lemons makes fine punch.
 OUT ?= out.wav
@@ -17,6 +20,8 @@ STEPS ?=
 # PyTorch's index for machines without a GPU saves two gigabytes: TORCH_INDEX=<address from pytorch's install page>
 TORCH_INDEX ?=
 TORCH := torch==2.13.0
+# Its weights alone are used; what it depends on has to be compiled, or is large.
+RESEMBLYZER := resemblyzer==0.1.4
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
@@ -43,7 +48,7 @@ test: $(VENV)/.installed ## all tests
 	@$(BIN)/python -m pytest $(OPTIONS)
 
 fresh: ## the README's commands on a fresh Debian 12, as root; some of them: STEPS="apt speak"
-	@exec $(PYTHON) tests/fresh.py $(STEPS)
+	@PYTHONPATH=python_backends exec $(PYTHON) -B tests/fresh.py $(STEPS)
 
 sanitize: $(VENV)/.installed ## the tests of native code, on every path of the CPU, under gcc's address and undefined-behaviour sanitizers
 	@paths=$$($(BIN)/python -c 'from talkahead.cpu_path import cpu_paths; print(*cpu_paths())')
@@ -76,10 +81,13 @@ clean: export ASK_WHERE := from talkahead.cache_places import cache_places; prin
 
 # What the server needs.
 $(VENV)/.runs: pyproject.toml constraints.txt
-	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) is missing: apt-get install python3.11, or make PYTHON=..." >&2; exit 1; }
-	$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { echo "venv is missing: apt-get install python3.11-venv" >&2; exit 1; }
-	echo "== 1/4 a virtual environment in $(VENV)"
-	$(PYTHON) -m venv $(VENV)
+	@python="$(PYTHON)"
+	$$python $(MAKES_VENV) || {
+		$(tell_missing_python)
+		exit 1
+	} >&2
+	echo "== 1/4 a virtual environment in $(VENV), by $$python"
+	$$python -m venv $(VENV)
 	echo "== 2/4 PyTorch (about 200 MB for CPUs)"
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
 	echo "== 3/4 Triton (about 100 MB), the client and this package"
@@ -92,7 +100,19 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 $(VENV)/.installed: $(VENV)/.runs
 	@echo "== what tests and training need"
 	$(PIP) --editable '.[server,client,dev,families,perf,train]' | { grep -v 'already satisfied' || true; }
+	$(PIP) --no-deps $(RESEMBLYZER)
 	touch $@
+
+# Of the one that was asked for, or of all that would do.
+define tell_missing_python
+for one in $(if $(filter file,$(origin PYTHON)),$(PYTHONS),$(firstword $(PYTHON))); do
+	if ! command -v $$one > /dev/null; then echo "$$one is missing"
+	elif ! $$one -c ''; then echo "$$one does not run"
+	else echo "$$one lacks venv or ensurepip: apt-get install $${one##*/}-venv"
+	fi
+done
+echo "one of $(PYTHONS) is needed: apt-get install python3-venv on Debian 12 and 13 or Ubuntu 24.04, or make PYTHON=..."
+endef
 
 find_libpython := $(BIN)/python -c 'import sys; from talkahead.serving.installation import find_libpython as find; \
 	sys.exit(find() is None)'

@@ -96,7 +96,8 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
 
 def served_memory(imported: ImportedCheckpoint) -> DecoderMemory:
     """What the talker will take of this machine, as its config.pbtxt wants it served."""
-    parameters = dict(_PARAMETER.findall((REPOSITORY / "talker" / "config.pbtxt").read_text()))
+    config = (REPOSITORY / "talker" / "config.pbtxt").read_text(encoding="utf-8")
+    parameters = dict(_PARAMETER.findall(config))
     return count_memory(
         imported.talker,
         next(iter(imported.tensors.values()))[0].dtype,

@@ -14,7 +14,7 @@ from torch import Tensor
 def make_prompts(encoder_folder: Path, texts: Path, count: int) -> list[Tensor]:
     """Prompts [P, D] of the texts, one a line, in every voice; at most `count`."""
     encoder, frontend = TextEncoder.load(encoder_folder), TextFrontend()
-    lines = [line.strip() for line in texts.read_text().splitlines() if line.strip()]
+    lines = [line.strip() for line in texts.read_text(encoding="utf-8").splitlines() if line.strip()]
     voices = range(len(encoder.config.voices))
     prompts = (
         encoder.prompt(torch.from_numpy(segment.symbols), voice)

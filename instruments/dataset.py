@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from talkahead.draft_training.lesson import IGNORE
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,6 +30,14 @@ class Batch:
     frames: Tensor
     num_frames: Tensor
     spoken: Tensor
+
+    def tokens(self, eos: int) -> Tensor:
+        """What a talker draws, int64 [B, T]: frames and the end of speech, then IGNORE."""
+        longest = int(self.num_frames.max()) + 1
+        place = torch.arange(longest)
+        tokens = functional.pad(self.frames, (0, longest))[:, :longest]
+        tokens = torch.where(place < self.num_frames[:, None], tokens, IGNORE)
+        return torch.where(place == self.num_frames[:, None], eos, tokens)
 
 
 class Dataset:

@@ -85,12 +85,14 @@ def _commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=True, capture_output=True, encoding="utf-8", errors="replace"
+    )
     return done.stdout.strip()
 
 
 def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

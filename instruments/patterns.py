@@ -22,7 +22,7 @@ CATEGORIES = ("dialogue", "names", "numbers")
 
 @cache
 def _material() -> Mapping[str, Mapping[str, Any]]:
-    return tomllib.loads(Path(__file__).with_name("patterns.toml").read_text())
+    return tomllib.loads(Path(__file__).with_name("patterns.toml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -39,6 +39,28 @@ def _value(field: str, draw: random.Random) -> str | int:
     kind = re.sub(r"\d$", "", field)
     bounds = _material()["numbers"].get(kind)
     return draw.randint(*bounds) if bounds else draw.choice(_words()[kind])
+
+
+@cache
+def _recogniser() -> re.Pattern[str]:
+    """One alternative for each pattern, as a group of its own, in the order of `_patterns`."""
+    return re.compile("|".join(f"({_expression(pattern)})" for pattern in _patterns()), re.IGNORECASE)
+
+
+@cache
+def _patterns() -> tuple[str, ...]:
+    return tuple(pattern for category in CATEGORIES for pattern in _material()["patterns"][category])
+
+
+def _expression(pattern: str) -> str:
+    parts = string.Formatter().parse(pattern)
+    return "".join(re.escape(literal) + (".+" if name else "") for literal, name, _, _ in parts)
+
+
+def pattern_of(sentence: str) -> str | None:
+    """The pattern that a sentence may have been made from; None where it fits none."""
+    found = _recogniser().fullmatch(sentence)
+    return _patterns()[found.lastindex - 1] if found and found.lastindex else None
 
 
 def made_up(category: str, count: int, seed: int) -> Iterator[str]:

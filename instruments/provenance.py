@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import subprocess
 
+_SENTENCES = (
+    "of sentences from WordNet 3.0 (Princeton University, WordNet licence; Debian package wordnet-base) and "
+    "of patterns written for this project."
+)
 LICENCE = (
     "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt, cmu_us_rms, cmu_us_awb "
-    "and cmu_us_kal16 (Carnegie Mellon University, BSD-like licence; Debian package libflite1) of sentences "
-    "from WordNet 3.0 (Princeton University, WordNet licence; Debian package wordnet-base) and of patterns "
-    "written for this project."
+    f"and cmu_us_kal16 (Carnegie Mellon University, BSD-like licence; Debian package libflite1) {_SENTENCES}"
+)
+NEURAL_LICENCE = (
+    "Apache-2.0. Learned from speech made by hibari 0.2.1 with the voice heart (copyright 2026 Maureese "
+    "Williams, Apache-2.0; PyPI package hibari-tts; distilled from the voice af_heart of Kokoro-82M by "
+    f"hexgrad, Apache-2.0) {_SENTENCES} The codec's last layer is hibari's own, of the rotation apart."
 )
 
 
 def source_commit() -> str:
     """The checked-out commit, or `unknown` outside a repository."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     return done.stdout.strip() or "unknown"

@@ -1,6 +1,7 @@
 """Text to speak: WordNet's examples and definitions, sentences made from patterns, words in random order.
 
-Splits are decided by a hash of the text alone, so they never change, whatever else is added.
+Splits are decided by a hash of the text alone, or of the pattern that made it, so they never change, whatever
+else is added.
 """
 
 from __future__ import annotations
@@ -9,20 +10,31 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 
-from instruments.patterns import made_up
+from instruments.patterns import made_up, pattern_of
 from instruments.wordnet import glosses
 
 SPLITS = ("train", "development", "calibration", "test")
-_HELD_OUT_PERCENT = 2
+_HELD_OUT_PERCENT, _HELD_OUT_PATTERNS_PERCENT = 2, 4
 _EXAMPLE = re.compile(r'"([^"]+)"')
 _DIGIT = re.compile(r"\d")
 
 
 def split_of(text: str) -> str:
-    """The split a text belongs to: 2 % each for development, calibration and test."""
+    """The split a text belongs to: 2 % each for development, calibration and test.
+
+    Of the patterns, 4 % belong to each of these with all that is made from them: otherwise a held-out
+    sentence would differ from those learned by a name alone.
+    """
+    pattern = pattern_of(text)
+    of_pattern = _split(pattern, _HELD_OUT_PATTERNS_PERCENT) if pattern else SPLITS[0]
+    return _split(text, _HELD_OUT_PERCENT) if of_pattern == SPLITS[0] else of_pattern
+
+
+def _split(text: str, held_out_percent: int) -> str:
     bucket = int.from_bytes(hashlib.sha256(text.lower().encode()).digest()[:4], "big") % 100
-    held_out = bucket // _HELD_OUT_PERCENT
+    held_out = bucket // held_out_percent
     return SPLITS[1 + held_out] if held_out < len(SPLITS) - 1 else SPLITS[0]
 
 
@@ -73,6 +85,17 @@ def numbers(seed: int = 3) -> list[str]:
 def conversation(seed: int = 3) -> list[str]:
     """Dialogue, and sentences full of names, each once, shuffled: about 24,000."""
     return _shuffled({*made_up("dialogue", 18_000, seed), *made_up("names", 6_000, seed)}, seed)
+
+
+def assorted(split: str, count: int, seed: int = 3) -> list[str]:
+    """Up to `count` texts of all sorts and of one split, each once, shuffled."""
+    sorts = (prose(seed), usage(seed), conversation(seed), numbers(seed))
+    taken: dict[str, None] = {}
+    for texts in zip_longest(*sorts):
+        taken.update((text, None) for text in texts if text and split_of(text) == split)
+        if len(taken) >= count:
+            break
+    return list(taken)[:count]
 
 
 def _written() -> set[str]:

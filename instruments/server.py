@@ -43,7 +43,7 @@ def server_at(
         return
     served = [] if repository is None else ["--repository", str(repository)]
     command = [sys.executable, "-m", "talkahead", "serve", *served, *serve_options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", errors="replace") as process:
         try:
             yield replace(_ready(process), launcher=process.pid)
         finally:

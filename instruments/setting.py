@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,21 +12,17 @@ from instruments import measures
 
 @dataclass(frozen=True)
 class Setting:
-    """What a measurement depends on beside a sentence and its audio.
+    """What a measurement depends on beside a sentence and its audio."""
 
-    `texts` are the normalised words that the recogniser expects.
-    """
-
-    texts: tuple[str, ...]
     codec: Path
     cache: Path
 
     @cached_property
     def digest(self) -> str:
-        """Changes with the texts, the codec, and the code that measures."""
+        """Changes with the codec and with the code that measures."""
         sources = sorted(Path(measures.__file__).parent.glob("*.py"))
-        parts = [json.dumps(self.texts).encode(), (self.codec / "codec.safetensors").read_bytes()]
-        return digest_of(*parts, *(source.read_bytes() for source in sources))
+        weights = sorted(self.codec.glob("*.safetensors"))
+        return digest_of(*(path.read_bytes() for path in (*weights, *sources)))
 
 
 def digest_of(*parts: bytes) -> str:

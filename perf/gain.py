@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-import numpy as np
+from talkahead.draft_training.bootstrap import bootstrap_interval
 
 from perf import part
 from perf.part import Part
-
-_DRAWS = 1000
-_INTERVAL = (0.025, 0.975)
 
 Figure = Callable[[Sequence[Part]], float]
 
@@ -31,13 +28,11 @@ class Ratio:
     @classmethod
     def of(cls, figure: Figure, above: Sequence[Part], below: Sequence[Part]) -> Self:
         """Of a figure of two configurations' parts, which were run in pairs."""
-        picks = np.random.default_rng(0).integers(len(above), size=(_DRAWS, len(above)))
-        drawn = [
-            part.ratio(figure([above[at] for at in pick]), figure([below[at] for at in pick]))
-            for pick in picks
-        ]
-        low, high = np.quantile(drawn, _INTERVAL)
-        return cls(part.ratio(figure(above), figure(below)), float(low), float(high))
+
+        def ratio(pick: Sequence[int]) -> float:
+            return part.ratio(figure([above[at] for at in pick]), figure([below[at] for at in pick]))
+
+        return cls(ratio(range(len(above))), *bootstrap_interval(ratio, len(above)))
 
     @property
     def is_noise(self) -> bool:

@@ -16,13 +16,13 @@ def resident_bytes(launcher: int) -> dict[str, int]:
         launcher: process id of `talkahead serve`, whose only child is Triton.
     """
     tasks = Path(f"/proc/{launcher}/task").glob("*/children")
-    [server] = [int(child) for task in tasks for child in task.read_text().split()]
+    [server] = [int(child) for task in tasks for child in task.read_text(encoding="utf-8").split()]
     models = {model: pid for pid, model in sorted(model_processes(server))}
     return {name: _resident_bytes(pid) for name, pid in {SERVER: server, **models}.items()}
 
 
 def _resident_bytes(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS:"):
             return 1024 * int(line.split()[1])
     raise ValueError(f"process {pid} has no memory")

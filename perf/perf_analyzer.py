@@ -106,7 +106,7 @@ class Analyzer:
         _link_libraries(folder)
         voiced = {} if voice is None else {"VOICE": [voice]}
         requests = [{"TEXT": [text], **voiced} for text in TEXTS]
-        (folder / "requests.json").write_text(json.dumps({"data": requests}))
+        (folder / "requests.json").write_text(json.dumps({"data": requests}), encoding="utf-8")
 
     def run(self, streams: int, num_requests: int) -> Profile:
         print(f"perf_analyzer: {streams} streams, {num_requests} requests", file=sys.stderr, flush=True)
@@ -115,12 +115,13 @@ class Analyzer:
             self._command(streams, num_requests, exported),
             env={**os.environ, "LD_LIBRARY_PATH": f"{self._folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
         )
         if done.returncode or not exported.exists():
             said = f"{done.stdout}{done.stderr}"
             raise SystemExit(f"perf_analyzer failed with status {done.returncode}:\n{said}")
-        (experiment,) = json.loads(exported.read_text())["experiments"]
+        (experiment,) = json.loads(exported.read_text(encoding="utf-8"))["experiments"]
         # It holds all audio as decimal numbers, and is large.
         exported.unlink()
         return Profile.of(experiment)

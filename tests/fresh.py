@@ -2,10 +2,11 @@
 
 A pristine root (mmdebstrap's `minbase`, kept as a tarball in build/fresh) is unpacked in memory, of which all
 takes about 4 GB, and entered with namespaces of its own. In it the README's `apt-get` line and its block with
-`make speak` run, on a clone of the committed HEAD. Of this machine it sees the network and how packages are
-got: apt's configuration, pip's (files and PIP_* variables, with the folders that they name), proxies and
-certificates; no virtual environment, no home, no cache, no device. SIGINT stays ignored inside where this
-program was started so, as in a shell's background job.
+`make speak` run, on a clone of the committed HEAD; it speaks on every path of the CPU, with an empty cache
+each time. Of this machine it sees the network and how packages are got: apt's configuration, pip's (files and
+PIP_* variables, with the folders that they name), proxies and certificates; no virtual environment, no home,
+no cache, no device. SIGINT stays ignored inside where this program was started so, as in a shell's background
+job.
 
 Mounts, files and processes of the inside end with this program, however that ends, because they live in its
 namespaces; of this machine, build/fresh alone is written. It is no pytest, since it needs root and minutes.
@@ -32,6 +33,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from talkahead.cpu_path import cpu_paths
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "fresh"
 LOGS = WORK / "logs"
@@ -41,6 +44,7 @@ SHOWN = Path("/host")
 """Where the inside sees the folders that pip's settings name, and the repository."""
 REPOSITORY = SHOWN / "talkahead.git"
 HOME = Path("/root")
+CACHE = HOME / ".cache" / "talkahead"
 LAST_LINES = 6
 FAILED_LINES = 30
 
@@ -106,6 +110,17 @@ def steps_of(readme: str) -> list[Step]:
         raise FreshError("the README has no `apt-get` line, or no block of commands with make speak")
     lines = [line for line in block.splitlines() if line.strip()]
     return [Step("apt", install[1]), *(Step(line.split()[1], line) for line in lines)]
+
+
+def on_every_path(steps: Sequence[Step], paths: Sequence[str]) -> list[Step]:
+    """Speaks anew, compiling, on each of the CPU's paths but the widest, which `speak` takes."""
+    spoken = next(step for step in steps if step.name == "speak")
+    more = [
+        Step(f"speak-{path}", f"rm -rf {CACHE} && TALKAHEAD_CPU={path} {spoken.command}")
+        for path in paths[-2::-1]
+    ]
+    place = steps.index(spoken) + 1
+    return [*steps[:place], *more, *steps[place:]]
 
 
 class Settings:
@@ -234,6 +249,7 @@ class FreshMachine:
         pairs = [str(place) for pair in mounts.items() for place in pair]
         environment = {
             "HOME": str(HOME),
+            "LANG": "C.UTF-8",  # programs print as they do on most machines
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             **self._settings.variables,
         }
@@ -333,12 +349,13 @@ def run_steps(steps: Sequence[Step], machine: FreshMachine) -> int:
 
 def chosen(steps: Sequence[Step], names: Sequence[str]) -> list[Step]:
     """Those of these names, all without any; the clone comes with what runs in it."""
-    known = [step.name for step in steps]
+    known = list(dict.fromkeys(step.name.partition("-")[0] for step in steps))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise FreshError(f"{unknown[0]} is none of the README's commands: {', '.join(known)}")
     wanted = set(names or known)
-    return [step for step in steps if step.name in wanted or (step.name == "clone" and wanted - {"apt"})]
+    wanted |= {"clone"} if wanted - {"apt"} else set()
+    return [step for step in steps if step.name.partition("-")[0] in wanted]
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -357,7 +374,7 @@ def main() -> int:
         signal.signal(number, _terminate)
     try:
         _refuse_other_machines()
-        steps = chosen(steps_of(_git("show", "HEAD:README.md")), names)
+        steps = chosen(on_every_path(steps_of(_git("show", "HEAD:README.md")), cpu_paths()), names)
         settings = package_settings(os.environ)
         print("settings passed on:", " ".join(sorted(settings.variables)) or "none", flush=True)
         with _memory():

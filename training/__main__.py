@@ -17,6 +17,7 @@ from talkahead.drafting.drafters import DRAFTERS
 from talkahead.manifest import sha256
 
 from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
+from training.code_corpus import VOICES
 
 STAGES = (
     *("corpus", "codec", "phones", "refine", "dataset", "talker", "export"),
@@ -48,6 +49,29 @@ def stages(options: argparse.Namespace) -> dict[str, Words]:
         "drafts": _drafts(SHIPPED, options, dataset),
         "export-drafts": _export_drafts(SHIPPED, options),
         "calibrate": _calibrate(options.repository, dataset),
+    }
+
+
+def neural_stages(options: argparse.Namespace) -> dict[str, Words]:
+    """The command of each stage of the voice that is to take the place of the shipped ones."""
+    corpus, out = options.build / "spectral", options.build / VOICES[0]
+    codec, dataset = out / "codec", out / "dataset.npz"
+    return {
+        "corpus": ["training.spectral_corpus", "--folder", corpus],
+        "codec": [
+            *("training.train_spectral_codec", "--corpus", corpus, "--out", out),
+            *("--steps", options.codec_steps, "--code-steps", options.codec_steps // 2),
+        ],
+        "dataset": ["training.code_corpus", "--codec", out, "--out", dataset],
+        "talker": [
+            *("training.train_talker", "--dataset", dataset, "--codec", codec, "--out", out),
+            *("--steps", options.talker_steps, "--prompted", 0),
+            *("--layers", 12, "--width", 320, "--intermediate", 864),
+        ],
+        "export": [
+            *("training.export", "--training", out, "--repository", out / "model_repository"),
+            *("--made-by", f"make train OPTIONS='--voice {VOICES[0]}'"),
+        ],
     }
 
 
@@ -125,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--codec-steps", type=int, default=3_000)
     parser.add_argument("--refine-steps", type=int, default=900, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=4_000)
+    parser.add_argument("--voice", choices=VOICES, help="make this one instead, into a folder of its own")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     chosen.add_argument(
@@ -134,9 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="of drafts, and of talkers that are not shipped",
     )
     options = parser.parse_args(arguments)
-    every = stages(options)
+    every = neural_stages(options) if options.voice else stages(options)
     commands = (
-        by_recipe(options) if options.recipe else (every[name] for name in STAGES if name in options.stages)
+        by_recipe(options)
+        if options.recipe
+        else (every[name] for name in STAGES if name in options.stages and name in every)
     )
     for one in commands:
         words = [str(word) for word in one]

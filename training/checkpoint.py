@@ -18,4 +18,4 @@ def go_on_from(module: nn.Module, weights: Path) -> None:
 
 def report(path: Path, steps: int, metrics: dict[str, float]) -> None:
     """What a training reached, for the artifact's manifest."""
-    path.write_text(json.dumps({"steps": steps, "metrics": metrics}, indent=2) + "\n")
+    path.write_text(json.dumps({"steps": steps, "metrics": metrics}, indent=2) + "\n", encoding="utf-8")

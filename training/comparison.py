@@ -1,4 +1,4 @@
-"""Teacher, codec and a talker on the same sentences, measured by a pool of processes.
+"""Teacher, codec and server on the same sentences, measured by a pool of processes.
 
 What the teacher and the codec say never changes with the talker, so their appraisals are kept on disk.
 """
@@ -6,95 +6,89 @@ What the teacher and the codec say never changes with the talker, so their appra
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from multiprocessing import get_context
 
-import numpy as np
 import torch
-from talkahead.audio.codec import Codec
 
 from instruments.material import Sentence
-from instruments.measures.appraisal import Appraisal, appraise
-from instruments.measures.frames import Audio, to_int16
-from instruments.recogniser import Recogniser
+from instruments.measures.appraisal import Appraisal, Appraiser
+from instruments.recording import Recording
 from instruments.setting import Setting, digest_of
-from instruments.teacher import Teacher
-from training.dataset import encode
+from training.originals import load_originals
+
+TEACHER, CODEC, SERVER = "teacher", "codec", "server"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One sentence: what the teacher, the codec's copy of the teacher, and the talker made of it."""
+    """One sentence: what the teacher, the codec's copy of the teacher and, where there is one, the server
+    made of it."""
 
     sentence: Sentence
-    teacher: Appraisal
-    codec: Appraisal
-    talker: Appraisal
+    systems: Mapping[str, Appraisal]
 
-    @property
-    def duration_ratio(self) -> float:
-        return self.talker.duration_s / self.teacher.duration_s
+    def duration_ratio(self, system: str) -> float:
+        return self.systems[system].duration_s / self.systems[TEACHER].duration_s
 
-    @property
-    def keeps_every_phrase(self) -> bool:
-        """Whether the talker skips and repeats no phrase, but for those that the teacher seems to as well."""
-        skipped = set(self.talker.skipped) - set(self.teacher.skipped)
-        repeated = set(self.talker.repeated) - set(self.teacher.repeated)
-        return not skipped and not repeated
+    def keeps_every_phrase(self, system: str) -> bool:
+        """Whether it skips and repeats no phrase, but for those that the teacher seems to as well."""
+        own, teacher = self.systems[system], self.systems[TEACHER]
+        return set(own.skipped) <= set(teacher.skipped) and set(own.repeated) <= set(teacher.repeated)
 
 
 def compare(
-    setting: Setting, sentences: Sequence[Sentence], audios: Iterable[Audio], workers: int
+    setting: Setting, sentences: Sequence[Sentence], served: Iterable[Recording | None], workers: int
 ) -> Iterator[Row]:
-    """A row for each sentence, in order, while `audios` (the talker's) are still coming."""
-    # Not by fork: the client's threads, which bring the audios, would not live on in the children.
+    """A row for each sentence, in order, while the server's recordings are still coming."""
+    # Not by fork: the client's threads, which bring the recordings, would not live on in the children.
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         jobs = [
-            pool.submit(_row, setting, sentence, audio)
-            for sentence, audio in zip(sentences, audios, strict=True)
+            pool.submit(_row, setting, sentence, recording)
+            for sentence, recording in zip(sentences, served, strict=True)
         ]
         for job in jobs:
             yield job.result()
 
 
-def resynthesize(codec: Codec, audio: Audio) -> Audio:
-    """The codec's own copy: the floor of what a talker on these codes can reach."""
-    with torch.inference_mode():
-        codes = torch.from_numpy(encode(codec, [audio])[0].astype(np.int64))
-        return to_int16(codec.decode(codes[None])[0].numpy())
-
-
 class Bench:
-    """The instruments of one process."""
+    """Originals and instruments of one process."""
 
     def __init__(self, setting: Setting) -> None:
         torch.set_num_threads(1)
         self._setting = setting
-        self._teacher = Teacher()
-        self._codec = Codec.load(setting.codec)
-        self._recogniser = Recogniser(setting.texts, self._teacher)
+        self._originals = load_originals(setting.codec)
+        self._appraiser = Appraiser()
 
-    def row(self, sentence: Sentence, audio: Audio) -> Row:
-        taught = self._teacher.speak(sentence.words, sentence.voice).audio
-        known = self._known(sentence, taught)
-        return Row(sentence, *known, appraise(self._recogniser, sentence.words, audio, taught))
+    def row(self, sentence: Sentence, served: Recording | None) -> Row:
+        systems = self._known(sentence)
+        if served is not None:
+            systems[SERVER] = self._appraiser.appraise(sentence.words, served)
+        return Row(sentence, systems)
 
-    def _known(self, sentence: Sentence, taught: Audio) -> tuple[Appraisal, Appraisal]:
+    def _known(self, sentence: Sentence) -> dict[str, Appraisal]:
         """The teacher's appraisal and the codec's."""
         name = digest_of(self._setting.digest.encode(), sentence.words.encode(), sentence.voice.encode())
         path = self._setting.cache / f"{name}.json"
         if not path.exists():
-            sounds = (taught, resynthesize(self._codec, taught))
-            made = [appraise(self._recogniser, sentence.words, sound, taught) for sound in sounds]
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps([asdict(appraisal) for appraisal in made]))
+            made = {system: asdict(appraisal) for system, appraisal in self._heard(sentence).items()}
+            partial.write_text(json.dumps(made), encoding="utf-8")
             partial.rename(path)
-        teacher, codec = (Appraisal.from_json(kept) for kept in json.loads(path.read_text()))
-        return teacher, codec
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return {system: Appraisal.from_json(fields) for system, fields in kept.items()}
+
+    def _heard(self, sentence: Sentence) -> dict[str, Appraisal]:
+        original = self._originals.say(sentence)
+        appraise = self._appraiser.appraise
+        return {
+            TEACHER: appraise(sentence.words, original.teacher),
+            CODEC: appraise(sentence.words, original.copy, aligned_with=original.teacher),
+        }
 
 
 @cache
@@ -102,5 +96,5 @@ def _bench(setting: Setting) -> Bench:
     return Bench(setting)
 
 
-def _row(setting: Setting, sentence: Sentence, audio: Audio) -> Row:
-    return _bench(setting).row(sentence, audio)
+def _row(setting: Setting, sentence: Sentence, served: Recording | None) -> Row:
+    return _bench(setting).row(sentence, served)

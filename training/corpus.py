@@ -78,7 +78,7 @@ def _build_shard(folder: Path, number: int, texts: Sequence[str], voices: Sequen
             start += len(audio)
     np.concatenate(parts).tofile(audio_path)
     partial = index_path.with_suffix(".partial")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    partial.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     partial.rename(index_path)
     return start / SAMPLE_RATE / 3600
 
@@ -100,7 +100,7 @@ def read(folder: Path) -> list[Entry]:
     """Every entry of the shards that are complete, in order."""
     entries = []
     for index in sorted(folder.rglob("*.jsonl")):
-        for line in index.read_text().splitlines():
+        for line in index.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             phones = tuple(Phone(name, end) for name, end in row.pop("phones"))
             entries.append(Entry(**row, phones=phones, shard=index.with_suffix(".i16")))

@@ -98,7 +98,8 @@ def prepare(corpus_folder: Path, codec_folder: Path, path: Path, workers: int) -
         for split in {e.split for e in entries}
     }
     path.with_suffix(".json").write_text(
-        json.dumps({"utterances": len(rows), "hours": hours, "voices": voices}, indent=2)
+        json.dumps({"utterances": len(rows), "hours": hours, "voices": voices}, indent=2),
+        encoding="utf-8",
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
+from talkahead.draft_training.lesson import Lesson, drawing
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from torch import Tensor
 
@@ -36,7 +36,7 @@ class FrozenTalker:
         joined = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             hidden = self.llama(joined).hidden.float()
-        tokens = self._tokens(batch)
+        tokens = batch.tokens(self.llama.config.eos)
         states = drawing(hidden, batch.num_symbols, tokens.shape[1])
         expected = self._expected(states) if tells_expected else None
         return Lesson(joined, batch.num_symbols, states, tokens, expected)
@@ -46,11 +46,3 @@ class FrozenTalker:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             logits: Tensor = self.llama.lm_head(states)
         return logits.float().softmax(-1).bfloat16()
-
-    def _tokens(self, batch: Batch) -> Tensor:
-        longest = int(batch.num_frames.max()) + 1
-        place = torch.arange(longest)
-        tokens = torch.nn.functional.pad(batch.frames, (0, longest))[:, :longest]
-        tokens = torch.where(place < batch.num_frames[:, None], tokens, IGNORE)
-        is_end = place == batch.num_frames[:, None]
-        return torch.where(is_end, self.llama.config.eos, tokens)

@@ -2,10 +2,12 @@
 
     talkahead serve &   # prints its address
     python -m training.evaluate --server 127.0.0.1:8001
+    python -m training.evaluate --copies --codec build/training/codec   # the codec alone, without a server
 
-Held-out sentences of six categories, at the shipped defaults: word errors by a recogniser that knows the
-bigrams of the texts, with a paired bootstrap interval; durations; phrases skipped or repeated; mel-cepstral
-distance and pitch; buzz; clicks where chunks and segments meet; onsets and pauses. Limits come last.
+Held-out sentences of six categories, at the shipped defaults: word errors by Whisper tiny.en; DNSMOS;
+likeness of the speaker; STOI of the codec's copy; durations; phrases skipped or repeated; differences to the
+teacher with paired bootstrap intervals. Of the server also clicks where chunks and segments meet, and pauses.
+Limits come last.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,14 +25,15 @@ from talkahead_client import Client
 from instruments import report
 from instruments.environment import Environment
 from instruments.material import Paragraph, Sentence, held_out_sentences, paragraphs
-from instruments.measures.frames import Audio
+from instruments.measures.ear import Ear
 from instruments.measures.joins import sharpness_db
-from instruments.recogniser import Recogniser
+from instruments.recording import Recording
 from instruments.sentences import SPLITS
 from instruments.setting import Setting
 from instruments.teacher import VOICES, Teacher
 from training.comparison import compare
-from training.evaluation import Evaluation, ReferenceEvaluation
+from training.evaluation import CopyEvaluation, Evaluation, ReferenceEvaluation
+from training.originals import load_originals
 from training.passage import passages
 from training.references import PER_VOICE, compare_references, pairs
 from training.served_speech import Request, ServedSpeech, speak_all
@@ -38,9 +42,8 @@ T = TypeVar("T")
 
 PER_CATEGORY, QUICK_PER_CATEGORY = 110, 10
 NUM_PARAGRAPHS = 10
-_FRAME = 320
-_CONTROL_FRAMES = 5
-"""Every fifth boundary of frames within a chunk is measured beside the joins."""
+_CONTROL_S = 0.1
+"""A place so often is measured beside the joins."""
 
 
 def sharpness(speeches: Sequence[ServedSpeech]) -> dict[str, list[float]]:
@@ -48,10 +51,11 @@ def sharpness(speeches: Sequence[ServedSpeech]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"chunk join": [], "segment join": [], "elsewhere": []}
     for speech in speeches:
         joins = {*speech.chunk_joins, *speech.segment_joins}
-        control = range(0, len(speech.audio), _CONTROL_FRAMES * _FRAME)
+        recording = speech.recording
+        control = range(0, len(recording.samples), round(_CONTROL_S * recording.rate_hz))
         elsewhere = [place for place in control if place not in joins]
         for name, places in zip(found, (speech.chunk_joins, speech.segment_joins, elsewhere), strict=True):
-            found[name] += sharpness_db(speech.audio, places).tolist()
+            found[name] += sharpness_db(recording, places).tolist()
     return found
 
 
@@ -64,20 +68,26 @@ def evaluate(options: argparse.Namespace) -> Evaluation:
         voices = client.voices()
     sentences = held_out_sentences(options.split, options.per_category, voices, options.seed)
     texts = paragraphs(sentences, NUM_PARAGRAPHS, voices)
-    spoken = [sentence.words for sentence in sentences]
-    spoken += [segment.words for text in texts for segment in text.segments]
-    setting = Setting(tuple(spoken), options.codec, options.cache)
+    setting = Setting(options.codec, options.cache)
     speeches: list[ServedSpeech] = []
 
-    def audios() -> Iterator[Audio]:
+    def served() -> Iterator[Recording]:
         for speech in speak_all(options.server, requests(sentences), options.streams, options.seed):
             speeches.append(speech)
-            yield speech.audio
+            yield speech.recording
 
-    rows = _watched(compare(setting, sentences, audios(), options.workers), len(sentences))
+    rows = _watched(compare(setting, sentences, served(), options.workers), len(sentences))
     read_out = list(speak_all(options.server, requests(texts), options.streams, options.seed))
-    read = list(passages(Recogniser(setting.texts), texts, [speech.audio for speech in read_out]))
+    read = list(passages(Ear(), texts, [speech.recording for speech in read_out]))
     return Evaluation.of(rows, read, sharpness([*speeches, *read_out]))
+
+
+def evaluate_copies(options: argparse.Namespace) -> CopyEvaluation:
+    voices = load_originals(options.codec).voices
+    sentences = held_out_sentences(options.split, options.per_category, voices, options.seed)
+    setting = Setting(options.codec, options.cache)
+    rows = compare(setting, sentences, repeat(None, len(sentences)), options.workers)
+    return CopyEvaluation.of(_watched(rows, len(sentences)))
 
 
 def evaluate_references(options: argparse.Namespace) -> ReferenceEvaluation:
@@ -101,7 +111,9 @@ def _watched(rows: Iterator[T], count: int) -> list[T]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="training.evaluate", description=(__doc__ or "").split("\n")[0])
     add = parser.add_argument
-    add("--server", required=True, help="gRPC address of a running server")
+    judged = parser.add_mutually_exclusive_group(required=True)
+    judged.add_argument("--server", help="gRPC address of a running server")
+    judged.add_argument("--copies", action="store_true", help="no server: the codec's copies alone")
     add("--per-category", type=int, default=PER_CATEGORY, metavar="N",
         help="sentences of each category (default: %(default)s)")  # fmt: skip
     add("--quick", dest="per_category", action="store_const", const=QUICK_PER_CATEGORY,
@@ -122,7 +134,11 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> None:
     options = _parser().parse_args()
     environment = Environment.record()
-    evaluation = evaluate_references(options) if options.references else evaluate(options)
+    evaluation: CopyEvaluation | ReferenceEvaluation | Evaluation
+    if options.copies:
+        evaluation = evaluate_copies(options)
+    else:
+        evaluation = evaluate_references(options) if options.references else evaluate(options)
     print(*evaluation.tables(), sep="\n\n")
     if options.out:
         settings = {"split": options.split, "seed": options.seed}

@@ -1,15 +1,15 @@
-"""Everything measured of one server: findings, verdicts, and the raw values that they come from."""
+"""Everything measured of a codec or a server: findings, verdicts, and the raw values that they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from instruments import report
 from training import findings, verdicts
-from training.comparison import Row
+from training.comparison import CODEC, SERVER, TEACHER, Row
 from training.passage import Passage
 from training.references import ReferenceFinding, ReferenceRow, judge_references, reference_findings
 from training.verdicts import Verdict
@@ -19,8 +19,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class CopyEvaluation:
+    """The codec's copies beside the teacher."""
+
+    KIND: ClassVar = "copies"
+
+    rows: tuple[Row, ...]
+    systems: tuple[findings.SystemFinding, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Self:
+        systems = tuple(findings.system_findings(rows))
+        judged = verdicts.judge_copies(over_all(systems)[CODEC])
+        return cls(tuple(findings.without_speakers(rows)), systems, tuple(judged))
+
+    def tables(self) -> Iterator[str]:
+        """Everything but the raw values, as text."""
+        return tables(self.systems, self.verdicts)
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """Raw values and what they come to."""
+    """The server, the codec's copies and the teacher."""
 
     KIND: ClassVar = "voice"
 
@@ -28,9 +49,7 @@ class Evaluation:
     passages: tuple[Passage, ...]
     sharpness_db: Mapping[str, Sequence[float]]
     """By kind of place; see `measures.joins`."""
-    words: tuple[findings.WordFinding, ...]
-    sounds: tuple[findings.SoundFinding, ...]
-    speakers: tuple[findings.SpeakerFinding, ...]
+    systems: tuple[findings.SystemFinding, ...]
     joins: tuple[findings.JoinFinding, ...]
     pauses: tuple[findings.PauseFinding, ...]
     verdicts: tuple[Verdict, ...]
@@ -39,26 +58,21 @@ class Evaluation:
     def of(
         cls, rows: Sequence[Row], passages: Sequence[Passage], sharpness_db: Mapping[str, Sequence[float]]
     ) -> Self:
-        words, sounds = tuple(findings.word_findings(rows)), tuple(findings.sound_findings(rows))
-        speakers, joins = tuple(findings.speaker_findings(rows)), tuple(findings.join_findings(sharpness_db))
-        pauses = tuple(
-            findings.pause_findings(
-                chain.from_iterable(passage.server for passage in passages),
-                chain.from_iterable(passage.flite for passage in passages),
-            )
-        )
+        systems, joins = tuple(findings.system_findings(rows)), tuple(findings.join_findings(sharpness_db))
+        pauses = tuple(findings.pause_findings(chain.from_iterable(passage.pauses for passage in passages)))
+        overall = over_all(systems)
         judged = (
-            *verdicts.judge_words(words),
-            *verdicts.judge_buzz(sounds),
-            *verdicts.judge_onsets(speakers[0], speakers[-1]),
+            *verdicts.judge_copies(overall[CODEC]),
+            *verdicts.judge_server(overall[TEACHER], overall[SERVER]),
             *verdicts.judge_joins(joins[:-1], joins[-1]),
             *verdicts.judge_pauses(pauses),
         )
-        return cls(tuple(rows), tuple(passages), sharpness_db, words, sounds, speakers, joins, pauses, judged)
+        kept = tuple(findings.without_speakers(rows))
+        return cls(kept, tuple(passages), sharpness_db, systems, joins, pauses, judged)
 
     def tables(self) -> Iterator[str]:
         """Everything but the raw values, as text."""
-        return tables(self.words, self.sounds, self.speakers, self.joins, self.pauses, self.verdicts)
+        return tables(self.systems, self.joins, self.pauses, self.verdicts)
 
 
 @dataclass(frozen=True)
@@ -81,16 +95,23 @@ class ReferenceEvaluation:
         return tables(self.findings, (self.verdict,))
 
 
+def over_all(systems: Sequence[findings.SystemFinding]) -> dict[str, findings.SystemFinding]:
+    """Each system's finding over all sentences."""
+    return {one.system: one for one in systems if one.group == findings.EVERYTHING}
+
+
 def tables(*groups: Sequence[DataclassInstance]) -> Iterator[str]:
     """Each group of dataclasses that is not empty, in aligned columns."""
-    return (report.table([_cells(asdict(row)) for row in group]) for group in groups if group)
+    return (report.table([_cells(row) for row in group]) for group in groups if group)
 
 
-def _cells(values: Mapping[str, object]) -> dict[str, str]:
-    return {name.replace("_", " "): _cell(value) for name, value in values.items()}
+def _cells(row: DataclassInstance) -> dict[str, str]:
+    return {field.name.replace("_", " "): _cell(getattr(row, field.name)) for field in fields(row)}
 
 
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "NO"
+    if value is None:
+        return "-"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

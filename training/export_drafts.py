@@ -20,7 +20,7 @@ from instruments.provenance import LICENCE, source_commit
 def put(source: Path, talker: Path, note: str) -> Path:
     """One draft into the talker's folder. Raises ArtifactMismatch when it was trained on another talker."""
     folder = talker / "drafts" / source.name
-    report = json.loads(source.with_suffix(".report.json").read_text())
+    report = json.loads(source.with_suffix(".report.json").read_text(encoding="utf-8"))
     data = " ".join(filter(None, ("What the talker was trained on.", history(report), note)))
     write(Draft.load(source, talker), folder, command_of(report), data, report["steps"], report["metrics"])
     return folder

@@ -1,69 +1,53 @@
-"""What rows of measurements come to: word errors by category, sound by voice, joins, pauses, and verdicts."""
+"""What rows of measurements come to: each system by category and voice, joins, pauses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
+import numpy.typing as npt
 
 from instruments.measures.appraisal import Appraisal
 from instruments.measures.duration import LONGEST, SHORTEST
 from instruments.measures.pauses import Pause
-from instruments.percentages import bootstrap_interval, percent
-from training.comparison import Row
+from instruments.measures.speaker import mean_speaker
+from instruments.percentages import Difference, percent
+from training.comparison import TEACHER, Row
 
 ONSET_MS = 30.0
 EVERYTHING = "all"
 
-Pick = Callable[[Row], Appraisal]
-SPEAKERS: dict[str, Pick] = {
-    "teacher": lambda row: row.teacher,
-    "codec": lambda row: row.codec,
-    "server": lambda row: row.talker,
-}
+Similarities = Mapping[str, npt.NDArray[np.float64]]
+"""Of each system, sentence by sentence: cosine of its speaker to the teacher's in that voice."""
 
 
 @dataclass(frozen=True)
-class WordFinding:
-    """Word errors in percent, the server's minus the teacher's in points with a 95 % interval, and in percent
-    of the sentences: durations that are right, phrases skipped or repeated."""
+class SystemFinding:
+    """One system over a group of sentences: all, a category, or a voice's.
 
-    category: str
+    Word errors, durations that are right, and sentences with phrases that were skipped or repeated are in
+    percent; speech begins within 30 ms in percent of the sentences. What is more (`more_...`) is the system's
+    less the teacher's, sentence by sentence, with a 95 % interval.
+    """
+
+    group: str
+    system: str
     sentences: int
-    words: int
-    teacher: float
-    codec: float
-    server: float
-    difference: float
-    low: float
-    high: float
+    word_errors: float
+    more_word_errors: Difference
+    p808: float
+    more_p808: Difference
+    overall: float
+    more_overall: Difference
+    similarity: float
+    more_similarity: Difference
+    stoi: float | None
     durations_right: float
     phrases_wrong: float
-
-
-@dataclass(frozen=True)
-class SoundFinding:
-    """Means over a voice's sentences of one measure. Distances are to the teacher: 0 for itself."""
-
-    voice: str
-    measure: str
-    teacher: float
-    codec: float
-    server: float
-
-
-@dataclass(frozen=True)
-class SpeakerFinding:
-    """One speaker over all sentences: onsets, and phrases skipped or repeated."""
-
-    speaker: str
-    onset_median_ms: float
-    onset_p95_ms: float
+    onset_median_ms: float | None
     onsets_within_30_ms: float
-    """In percent, as is what follows."""
-    phrases_skipped: float
-    phrases_repeated: float
 
 
 @dataclass(frozen=True)
@@ -79,81 +63,81 @@ class JoinFinding:
 
 @dataclass(frozen=True)
 class PauseFinding:
-    """Medians of the silences at a mark of punctuation, in seconds."""
+    """The median of the silences at a mark of punctuation, in seconds."""
 
     mark: str
     count: int
-    server_s: float
-    flite_s: float
+    median_s: float
 
 
-def word_findings(rows: Sequence[Row]) -> Iterator[WordFinding]:
-    """Over all, then by category."""
-    yield _words(EVERYTHING, rows)
-    for category in dict.fromkeys(row.sentence.category for row in rows):
-        yield _words(category, [row for row in rows if row.sentence.category == category])
+def system_findings(rows: Sequence[Row]) -> Iterator[SystemFinding]:
+    """Every system over all sentences, then by category and by voice."""
+    similarities = speaker_similarities(rows)
+    groups = {EVERYTHING: range(len(rows))} | _groups(rows, lambda row: row.sentence.category)
+    if len(voices := _groups(rows, lambda row: row.sentence.voice)) > 1:
+        groups |= voices
+    for group, places in groups.items():
+        chosen = [rows[place] for place in places]
+        for system in chosen[0].systems:
+            similar = {name: values[places] for name, values in similarities.items()}
+            yield _finding(group, system, chosen, similar)
 
 
-def _words(category: str, rows: Sequence[Row]) -> WordFinding:
-    teacher, codec, server = (_word_errors(rows, pick) for pick in SPEAKERS.values())
-    low, high = bootstrap_interval(
-        [row.talker.edits - row.teacher.edits for row in rows], [row.talker.words for row in rows]
-    )
-    return WordFinding(
-        category,
+def without_speakers(rows: Iterable[Row]) -> Iterator[Row]:
+    """The rows less the embeddings, which are long and say nothing by themselves."""
+    for row in rows:
+        yield replace(row, systems={name: replace(one, speaker=()) for name, one in row.systems.items()})
+
+
+def speaker_similarities(rows: Sequence[Row]) -> Similarities:
+    """To the mean of the teacher's utterances in the sentence's voice."""
+    teacher = {
+        voice: mean_speaker([np.array(rows[place].systems[TEACHER].speaker) for place in places])
+        for voice, places in _groups(rows, lambda row: row.sentence.voice).items()
+    }
+    return {
+        system: np.array([teacher[row.sentence.voice] @ row.systems[system].speaker for row in rows])
+        for system in rows[0].systems
+    }
+
+
+def _groups(rows: Sequence[Row], name: Callable[[Row], str]) -> dict[str, Sequence[int]]:
+    """Places of the rows by name, in order of their first."""
+    groups: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        groups.setdefault(name(row), []).append(place)
+    return dict(groups)
+
+
+def _finding(group: str, system: str, rows: Sequence[Row], similarities: Similarities) -> SystemFinding:
+    own = [row.systems[system] for row in rows]
+    pairs = [(row.systems[system], row.systems[TEACHER]) for row in rows]
+    onsets = [one.onset_ms for one in own if one.onset_ms is not None]
+    kept = [one.stoi for one in own if one.stoi is not None]
+
+    def more(measure: Callable[[Appraisal], float]) -> Difference:
+        return Difference.of_means([measure(one) - measure(other) for one, other in pairs])
+
+    return SystemFinding(
+        group,
+        system,
         sentences=len(rows),
-        words=sum(row.talker.words for row in rows),
-        teacher=teacher,
-        codec=codec,
-        server=server,
-        difference=server - teacher,
-        low=low,
-        high=high,
-        durations_right=percent(SHORTEST <= row.duration_ratio <= LONGEST for row in rows),
-        phrases_wrong=percent(not row.keeps_every_phrase for row in rows),
+        word_errors=100 * sum(one.edits for one in own) / sum(one.words for one in own),
+        more_word_errors=Difference.of_percents(
+            [one.edits - other.edits for one, other in pairs], [one.words for one in own]
+        ),
+        p808=fmean(one.p808 for one in own),
+        more_p808=more(lambda one: one.p808),
+        overall=fmean(one.overall for one in own),
+        more_overall=more(lambda one: one.overall),
+        similarity=float(similarities[system].mean()),
+        more_similarity=Difference.of_means(similarities[system] - similarities[TEACHER]),
+        stoi=fmean(kept) if kept else None,
+        durations_right=percent(SHORTEST <= row.duration_ratio(system) <= LONGEST for row in rows),
+        phrases_wrong=percent(not row.keeps_every_phrase(system) for row in rows),
+        onset_median_ms=float(np.median(onsets)) if onsets else None,
+        onsets_within_30_ms=percent(one.onset_ms is not None and one.onset_ms <= ONSET_MS for one in own),
     )
-
-
-def _word_errors(rows: Sequence[Row], pick: Pick) -> float:
-    return 100 * sum(pick(row).edits for row in rows) / sum(pick(row).words for row in rows)
-
-
-_SOUND: dict[str, Callable[[Appraisal], float | None]] = {
-    "mel-cepstral distance, dB": lambda heard: heard.mel_cepstral_db,
-    "F0 error, cents": lambda heard: heard.pitch_rmse_cents,
-    "voicing error, %": lambda heard: heard.voicing_error_percent,
-    "spectral flatness, dB": lambda heard: heard.flatness_db,
-    "energy above 4 kHz, dB": lambda heard: heard.high_band_db,
-}
-
-
-def sound_findings(rows: Sequence[Row]) -> Iterator[SoundFinding]:
-    """Every measure for each voice."""
-    for voice in dict.fromkeys(row.sentence.voice for row in rows):
-        for name, measure in _SOUND.items():
-            means = [
-                _mean(measure(pick(row)) for row in rows if row.sentence.voice == voice)
-                for pick in SPEAKERS.values()
-            ]
-            yield SoundFinding(voice, name, *means)
-
-
-def _mean(values: Iterable[float | None]) -> float:
-    return float(np.mean([value for value in values if value is not None]))
-
-
-def speaker_findings(rows: Sequence[Row]) -> Iterator[SpeakerFinding]:
-    for speaker, pick in SPEAKERS.items():
-        heard = [pick(row) for row in rows]
-        onsets = [one.onset_ms for one in heard if one.onset_ms is not None]
-        yield SpeakerFinding(
-            speaker,
-            onset_median_ms=float(np.median(onsets)),
-            onset_p95_ms=float(np.percentile(onsets, 95)),
-            onsets_within_30_ms=percent(onset <= ONSET_MS for onset in onsets),
-            phrases_skipped=percent(bool(one.skipped) for one in heard),
-            phrases_repeated=percent(bool(one.repeated) for one in heard),
-        )
 
 
 def join_findings(sharpness: Mapping[str, Sequence[float]]) -> Iterator[JoinFinding]:
@@ -164,17 +148,10 @@ def join_findings(sharpness: Mapping[str, Sequence[float]]) -> Iterator[JoinFind
             yield JoinFinding(place, len(values), median, p95, p99)
 
 
-def pause_findings(server: Iterable[Pause], flite: Iterable[Pause]) -> Iterator[PauseFinding]:
-    """One for each mark that the server's and flite's speech both have."""
-    served, taught = _by_mark(server), _by_mark(flite)
-    for mark in served.keys() & taught.keys():
-        yield PauseFinding(
-            mark, len(served[mark]), float(np.median(served[mark])), float(np.median(taught[mark]))
-        )
-
-
-def _by_mark(pauses: Iterable[Pause]) -> dict[str, list[float]]:
+def pause_findings(pauses: Iterable[Pause]) -> Iterator[PauseFinding]:
+    """One for each mark."""
     lengths: dict[str, list[float]] = {}
     for pause in pauses:
         lengths.setdefault(pause.mark, []).append(pause.seconds)
-    return lengths
+    for mark, seconds in lengths.items():
+        yield PauseFinding(mark, len(seconds), float(np.median(seconds)))

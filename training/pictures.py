@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from talkahead.audio.mel import LogMel
 
-from instruments.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale
+from instruments.recording import Recording
 
 matplotlib.use("Agg")  # writes files, needs no screen
 from matplotlib import pyplot
 
+_RATE_HZ = 16_000
 _HOP = 160
 _INK = "#5b8def"
 """Seen on light pages and on dark ones."""
@@ -26,15 +27,15 @@ _EDGES = {"hspace": 0.05, "left": 0, "right": 1, "bottom": 0, "top": 1}
 _log_mel = LogMel(hop=_HOP)
 
 
-def draw(audio: Audio, seconds: float, path: Path, width: float) -> None:
+def draw(recording: Recording, seconds: float, path: Path, width: float) -> None:
     """Writes a PNG on a transparent ground whose time axis is `seconds` long; `width` in inches."""
-    samples = full_scale(audio)
-    usable = torch.from_numpy(samples[: len(samples) // _HOP * _HOP].astype(np.float32))
+    samples = recording.at(_RATE_HZ)
+    usable = torch.from_numpy(samples[: len(samples) // _HOP * _HOP])
     mel = _log_mel(usable[None])[0].numpy().T
     figure, (wave, spectrum) = pyplot.subplots(
         2, 1, figsize=(width, _HEIGHT), sharex=True, height_ratios=(1, 2), gridspec_kw=_EDGES
     )
-    times = np.arange(len(samples)) / SAMPLE_RATE_HZ
+    times = np.arange(len(samples)) / _RATE_HZ
     wave.plot(times, samples, color=_INK, linewidth=0.5)
     wave.set(xlim=(0, seconds), ylim=(-_LOUDEST, _LOUDEST))
     spectrum.imshow(
@@ -44,7 +45,7 @@ def draw(audio: Audio, seconds: float, path: Path, width: float) -> None:
         cmap="magma",
         vmin=_DARKEST,
         vmax=_BRIGHTEST,
-        extent=(0, len(samples) / SAMPLE_RATE_HZ, 0, len(mel)),
+        extent=(0, len(samples) / _RATE_HZ, 0, len(mel)),
     )
     for axis in (wave, spectrum):
         axis.axis("off")

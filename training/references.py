@@ -13,11 +13,12 @@ from talkahead.audio.codec import Codec
 from talkahead_client import Reference
 
 from instruments.material import Sentence
-from instruments.measures.frames import SAMPLE_RATE_HZ, full_scale
 from instruments.measures.likeness import Likeness, likeness
+from instruments.measures.speaker import SpeakerEncoder
 from instruments.percentages import percent
-from instruments.teacher import VOICES, Teacher
-from training.comparison import resynthesize
+from instruments.recording import Recording
+from instruments.teacher import SAMPLE_RATE, VOICES, Teacher
+from training.originals import resynthesize
 from training.served_speech import Request, speak_all
 from training.verdicts import Verdict, at_least
 
@@ -45,21 +46,19 @@ class ReferenceRow:
 
 @dataclass(frozen=True)
 class ReferenceFinding:
-    """Utterances nearest to the reference's own voice, in percent, by both distances."""
+    """Utterances nearest to the reference's own voice, in percent."""
 
     voice: str
     pairs: int
-    server_warped: float
-    server_averaged: float
-    codec_warped: float
-    codec_averaged: float
+    server: float
+    codec: float
 
 
 def pairs(sentences: Sequence[Sentence], teacher: Teacher, per_voice: int) -> Iterator[Pair]:
     """`per_voice` of each voice, the references 3 to 8 seconds long."""
     for voice in VOICES:
         own = [sentence for sentence in sentences if sentence.voice == voice]
-        lengths_s = [len(teacher.speak(one.words, voice).audio) / SAMPLE_RATE_HZ for one in own]
+        lengths_s = [len(teacher.speak(one.words, voice).audio) / SAMPLE_RATE for one in own]
         fits = [
             one for one, length_s in zip(own, lengths_s, strict=True) if _SHORTEST_S <= length_s <= _LONGEST_S
         ][:per_voice]
@@ -71,16 +70,19 @@ def compare_references(
     server: str, chosen: Sequence[Pair], teacher: Teacher, codec: Codec, streams: int, seed: int
 ) -> Iterator[ReferenceRow]:
     """A row for each pair, in order."""
-    requests = [_request(teacher, pair) for pair in chosen]
+    requests, encoder = [_request(teacher, pair) for pair in chosen], SpeakerEncoder()
     for pair, speech in zip(chosen, speak_all(server, requests, streams, seed), strict=True):
-        voices = {voice: teacher.speak(pair.spoken.words, voice).audio for voice in VOICES}
-        copy = resynthesize(codec, voices[pair.reference.voice])
-        yield ReferenceRow(pair, likeness(speech.audio, voices), likeness(copy, voices))
+        taught = {voice: teacher.speak(pair.spoken.words, voice).audio for voice in VOICES}
+        copy = resynthesize(codec, taught[pair.reference.voice])
+        voices = {voice: Recording.of_int16(audio, SAMPLE_RATE) for voice, audio in taught.items()}
+        near = (likeness(encoder, recording, voices) for recording in (speech.recording, copy))
+        yield ReferenceRow(pair, *near)
 
 
 def _request(teacher: Teacher, pair: Pair) -> Request:
-    audio = full_scale(teacher.speak(pair.reference.words, pair.reference.voice).audio)
-    return Request(pair.spoken.text, reference=Reference(audio.astype("float32"), pair.reference.text))
+    audio = teacher.speak(pair.reference.words, pair.reference.voice).audio
+    samples = Recording.of_int16(audio, SAMPLE_RATE).samples
+    return Request(pair.spoken.text, reference=Reference(samples, pair.reference.text))
 
 
 def reference_findings(rows: Sequence[ReferenceRow]) -> Iterator[ReferenceFinding]:
@@ -94,12 +96,10 @@ def _finding(voice: str, rows: Sequence[ReferenceRow]) -> ReferenceFinding:
     return ReferenceFinding(
         voice,
         len(rows),
-        server_warped=percent(row.talker.nearest_warped == row.pair.reference.voice for row in rows),
-        server_averaged=percent(row.talker.nearest_averaged == row.pair.reference.voice for row in rows),
-        codec_warped=percent(row.codec.nearest_warped == row.pair.reference.voice for row in rows),
-        codec_averaged=percent(row.codec.nearest_averaged == row.pair.reference.voice for row in rows),
+        server=percent(row.talker.nearest == row.pair.reference.voice for row in rows),
+        codec=percent(row.codec.nearest == row.pair.reference.voice for row in rows),
     )
 
 
 def judge_references(finding: ReferenceFinding) -> Verdict:
-    return at_least("nearest to the reference's voice, %", finding.server_warped, _NEAREST_PERCENT)
+    return at_least("nearest to the reference's voice, %", finding.server, _NEAREST_PERCENT)

@@ -7,7 +7,6 @@ prints the page's path. Everything lies in one folder with relative links.
 from __future__ import annotations
 
 import argparse
-import wave
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,16 +14,18 @@ from pathlib import Path
 
 import jinja2
 import numpy as np
+import numpy.typing as npt
 from talkahead.audio.codec import Codec
 from talkahead_client import Client
 
 from instruments.environment import Environment
 from instruments.material import held_out_sentences, paragraphs
-from instruments.measures.frames import SAMPLE_RATE_HZ, Audio
-from instruments.recogniser import Recogniser, WordErrors
+from instruments.measures.ear import Ear
+from instruments.measures.word_errors import WordErrors
+from instruments.recording import Recording
 from instruments.server import add_server_options, served_repository, server_at
-from instruments.teacher import Teacher
-from training.comparison import resynthesize
+from instruments.teacher import SAMPLE_RATE, Teacher
+from training.originals import resynthesize
 from training.pictures import draw
 from training.served_speech import Request, speak_all
 
@@ -98,39 +99,35 @@ def lines(voices: Sequence[str], seed: int) -> list[Line]:
 class Gallery:
     """Records and draws each line's takes into a folder."""
 
-    def __init__(self, folder: Path, teacher: Teacher, recogniser: Recogniser, codec: Codec) -> None:
+    def __init__(self, folder: Path, teacher: Teacher, ear: Ear, codec: Codec) -> None:
         self._folder = folder
-        self._recogniser = recogniser
+        self._ear = ear
         self._codec = codec
         self._teacher = teacher
         folder.mkdir(parents=True, exist_ok=True)
 
-    def sample(self, line: Line, number: int, served: Audio) -> Sample:
+    def sample(self, line: Line, number: int, served: Recording) -> Sample:
         taught = np.concatenate(list(self._taught(line)))
-        audios = {"teacher": taught, "codec": resynthesize(self._codec, taught), "server": served}
-        longest_s = max(len(audio) for audio in audios.values()) / SAMPLE_RATE_HZ
+        recordings = {
+            "teacher": Recording.of_int16(taught, SAMPLE_RATE),
+            "codec": resynthesize(self._codec, taught),
+            "server": served,
+        }
+        longest_s = max(recording.seconds for recording in recordings.values())
         is_long = line.category == _LONG
         takes = []
-        for speaker, audio in audios.items():
+        for speaker, recording in recordings.items():
             name = f"{number:02d}-{line.voice}-{speaker}"
-            write_wav(self._folder / f"{name}.wav", audio)
-            draw(audio, longest_s, self._folder / f"{name}.png", _LONG_WIDTH if is_long else _WIDTH)
-            errors = self._recogniser.errors(line.words, audio)
-            takes.append(Take(speaker, name, len(audio) / SAMPLE_RATE_HZ, errors))
+            recording.write(self._folder / f"{name}.wav")
+            draw(recording, longest_s, self._folder / f"{name}.png", _LONG_WIDTH if is_long else _WIDTH)
+            errors = WordErrors.between(line.words, self._ear.hear(recording))
+            takes.append(Take(speaker, name, recording.seconds, errors))
         return Sample(line.text, line.voice, is_long, tuple(takes))
 
-    def _taught(self, line: Line) -> Iterator[Audio]:
+    def _taught(self, line: Line) -> Iterator[npt.NDArray[np.int16]]:
         for words, pause_s in line.parts:
             yield self._teacher.speak(words, line.voice).audio
-            yield np.zeros(round(pause_s * SAMPLE_RATE_HZ), dtype=np.int16)
-
-
-def write_wav(path: Path, audio: Audio) -> None:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(audio.itemsize)
-        file.setframerate(SAMPLE_RATE_HZ)
-        file.writeframes(audio.tobytes())
+            yield np.zeros(round(pause_s * SAMPLE_RATE), dtype=np.int16)
 
 
 def totals(samples: Sequence[Sample]) -> Iterator[Total]:
@@ -160,13 +157,12 @@ def make(options: argparse.Namespace) -> Path:
         with Client(server.grpc) as client:
             chosen = lines(client.voices(), options.seed)
         requests = [Request(line.text, line.voice) for line in chosen]
-        served = [speech.audio for speech in speak_all(server.grpc, requests, 1, options.seed)]
+        served = [speech.recording for speech in speak_all(server.grpc, requests, 1, options.seed)]
     teacher = Teacher()
-    recogniser = Recogniser([words for line in chosen for words, _ in line.parts], teacher)
-    gallery = Gallery(options.folder, teacher, recogniser, Codec.load(options.codec))
+    gallery = Gallery(options.folder, teacher, Ear(), Codec.load(options.codec))
     groups: dict[str, list[Sample]] = {}
-    for number, (line, audio) in enumerate(zip(chosen, served, strict=True), 1):
-        groups.setdefault(line.category, []).append(gallery.sample(line, number, audio))
+    for number, (line, recording) in enumerate(zip(chosen, served, strict=True), 1):
+        groups.setdefault(line.category, []).append(gallery.sample(line, number, recording))
         print(f"samples: {number} of {len(chosen)}", flush=True)
     path: Path = options.folder / "index.html"
     path.write_text(page(groups, options.seed), encoding="utf-8")

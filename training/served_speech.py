@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from talkahead_client import AudioChunk, Client, Reference
 
-from instruments.measures.frames import Audio, to_int16
+from instruments.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Request:
 
 @dataclass(frozen=True)
 class ServedSpeech:
-    """int16 audio at 16 kHz, and the first sample of every chunk and of every segment but the first."""
+    """A recording, and the first sample of every chunk and of every segment but the first."""
 
-    audio: Audio
+    recording: Recording
     chunk_joins: tuple[int, ...]
     segment_joins: tuple[int, ...]
 
@@ -37,7 +37,7 @@ def join(chunks: Sequence[AudioChunk]) -> ServedSpeech:
     spoken = [0, *(chunk.stats.char_end for chunk in chunks)]
     ends_segment = [before < after for before, after in pairwise(spoken)]
     return ServedSpeech(
-        to_int16(np.concatenate([chunk.audio for chunk in chunks])),
+        Recording(np.concatenate([chunk.audio for chunk in chunks]), chunks[0].sample_rate_hz),
         tuple(start for start, ends in zip(starts, ends_segment[:-1], strict=True) if not ends),
         tuple(start for start, ends in zip(starts, ends_segment[:-1], strict=True) if ends),
     )

@@ -43,7 +43,7 @@ class Costing:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        costs = json.loads(path.read_text())["results"]
+        costs = json.loads(path.read_text(encoding="utf-8"))["results"]
         return cls(
             {(one["shape"], one["part"], one["rows"], one["size"]): one["p50_ms"] for one in costs},
             {one["shape"]: one["parameters"] for one in costs},
@@ -113,12 +113,12 @@ class Candidate:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        drafts = json.loads((folder / NAME).read_text())["results"][0]
+        drafts = json.loads((folder / NAME).read_text(encoding="utf-8"))["results"][0]
         trained = folder / "trial.json"
         return cls(
             folder.name,
             _shape(drafts["shape"]),
-            json.loads(trained.read_text()) if trained.exists() else {},
+            json.loads(trained.read_text(encoding="utf-8")) if trained.exists() else {},
             drafts,
         )
 
@@ -311,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "costs at 1": cost_table(costing, 1),
         "costs at 16": cost_table(costing, 16),
     }
-    options.page.write_text(report.fill(options.page.read_text(), tables))
+    options.page.write_text(report.fill(options.page.read_text(encoding="utf-8"), tables), encoding="utf-8")
     draw_picture(candidates, expectations, options.page.with_suffix(".png"))
     print("\n\n".join(tables.values()))
     return 0

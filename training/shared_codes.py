@@ -1,5 +1,7 @@
 """What codes of one tone, or of one spectrum, have in common.
 
+A code is two numbers in one: tone * spectra + spectrum.
+
 A talker that learns treats each code as a thing of its own, and most codes are rare. While it is trained, a
 code's vector is the sum of its own and two that it shares: with all codes of its pitch, and with all of its
 spectrum. What is served is the sum: a Llama like any other.
@@ -7,30 +9,58 @@ spectrum. What is served is the sum: a Llama like any other.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
 import torch
 from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.llama import Llama
+from talkahead.families.phonemic.spectral_decoder import SpectralConfig, is_spectral
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+
+
+@dataclass(frozen=True)
+class CodeFactors:
+    """How many tones and how many spectra the codes of a codec tell apart."""
+
+    tones: int
+    spectra: int
+
+    @property
+    def num_codes(self) -> int:
+        return self.tones * self.spectra
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Of a codec's folder."""
+        path = folder / "codec.json"
+        if is_spectral(path):
+            spectral = SpectralConfig.from_file(path)
+            return cls(math.prod(spectral.prosody_levels), math.prod(spectral.sound_levels))
+        pitched = CodecConfig.from_file(path)
+        return cls(pitched.num_tones, pitched.num_spectra)
 
 
 class SharedVectors(nn.Module):
     """Adds the shared vectors to a table [V + 1, D], whose last row is the end of speech."""
 
-    def __init__(self, config: CodecConfig, width: int) -> None:
+    def __init__(self, factors: CodeFactors, width: int) -> None:
         super().__init__()
-        self.tones = nn.Parameter(torch.zeros(config.num_tones, 1, width))
-        self.spectra = nn.Parameter(torch.zeros(1, config.num_spectra, width))
+        self.tones = nn.Parameter(torch.zeros(factors.tones, 1, width))
+        self.spectra = nn.Parameter(torch.zeros(1, factors.spectra, width))
 
     def forward(self, table: Tensor) -> Tensor:
         shared = (self.tones + self.spectra).flatten(0, 1)
         return torch.cat([table[:-1] + shared, table[-1:]])
 
 
-def share(talker: Llama, config: CodecConfig) -> None:
+def share(talker: Llama, factors: CodeFactors) -> None:
     """Lets the talker's embedding and head share vectors from now on."""
     for table in (talker.model.embed_tokens, talker.lm_head):
-        shared = SharedVectors(config, talker.config.hidden_size)
+        shared = SharedVectors(factors, talker.config.hidden_size)
         parametrize.register_parametrization(table, "weight", shared)
 
 

@@ -78,14 +78,14 @@ class Pupil:
         """What has begun by one recipe does not go on by another."""
         own = {"target": self._target, "recipe": asdict(self.recipe)}
         own = json.loads(json.dumps(own))
-        if path.exists() and (known := json.loads(path.read_text())) != own:
+        if path.exists() and (known := json.loads(path.read_text(encoding="utf-8"))) != own:
             raise SystemExit(
                 f"{self.recipe.name}: what lies in {path.parent} was begun for the talker "
                 f"{known['target'][:12]} as: {Recipe.from_json(known['recipe']).told} "
                 "Remove it, or choose another --out"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(own, indent=1) + "\n")
+        path.write_text(json.dumps(own, indent=1) + "\n", encoding="utf-8")
 
     @property
     def is_done(self) -> bool:
@@ -132,7 +132,9 @@ class Pupil:
             metrics["held_out_tokens_per_step"] = round(committed, 4)
             folder = self._options.out / recipe.name
             Draft(self.shape.drafter, network, self._target).save(folder)
-            folder.with_suffix(".report.json").write_text(json.dumps(self._report(recipe, metrics), indent=2))
+            folder.with_suffix(".report.json").write_text(
+                json.dumps(self._report(recipe, metrics), indent=2), encoding="utf-8"
+            )
         self.network.train()
 
     def _cut(self, recipe: Recipe) -> Network:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
 from talkahead.draft_training.training_state import TrainingState
+from talkahead.drafting.draft_artifact import Draft, target_hash
+from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
@@ -27,19 +30,22 @@ from torch.nn import functional
 from instruments.dataset import STEP, Batch, Dataset
 from training.checkpoint import go_on_from, report
 from training.compiled_layers import compile_layers
-from training.shared_codes import plain, share
+from training.shared_codes import CodeFactors, plain, share
 
 GUIDED = (2, 0)
-_IGNORE = -100
-_TABLES = ("embed_tokens", "lm_head", "symbols", "prosody", "voices")
+_DRAFT_PLACES = 1_024
+"""That draft heads learn from in a step."""
+_TABLES = ("embed_tokens", "lm_head", "linears", "symbols", "prosody", "voices")
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Nats per frame (end of speech included), and of the guided head's attention on the spoken symbol."""
+    """Nats per frame (end of speech included), of the guided head's attention on the spoken symbol, and of
+    each draft head [K]."""
 
     frames: Tensor
     attention: Tensor
+    drafts: Tensor
 
 
 class Voice(nn.Module):
@@ -49,6 +55,13 @@ class Voice(nn.Module):
         super().__init__()
         self.encoder = TextEncoder(encoder)
         self.talker = Llama(talker, dropout)
+        self.heads: DraftHeads | None = None
+        self._teaching = Teaching(self.talker, _DRAFT_PLACES)
+
+    def add_heads(self, count: int) -> None:
+        """Lets draft heads learn with the talker from now on; they begin by guessing as it does."""
+        head, embeddings = self.talker.lm_head.weight, self.talker.model.embed_tokens.weight
+        self.heads = DraftHeads.beginning_as(head.detach(), count, embeddings.detach())
 
     def forward(self, batch: Batch, corruption: float = 0.0) -> Losses:
         eos = self.talker.config.eos
@@ -61,13 +74,18 @@ class Voice(nn.Module):
         output = self.talker(rows, watched=GUIDED)
         # Position p predicts frame p - prompt_length + 1; the position of the last frame predicts the end.
         frame = place - prompt_lengths[:, None] + 1
-        targets = functional.pad(batch.frames, (0, 1)).gather(1, frame.clamp(0, batch.frames.shape[1]))
-        targets = torch.where(frame == batch.num_frames[:, None], eos, targets)
-        targets = torch.where((frame >= 0) & (frame <= batch.num_frames[:, None]), targets, _IGNORE)
-        logits = self.talker.lm_head(output.hidden).float()
-        frames = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=_IGNORE)
+        tokens = batch.tokens(eos)
+        states = drawing(output.hidden, batch.num_symbols, tokens.shape[1])
+        asked = tokens != IGNORE
+        frames = functional.cross_entropy(self.talker.lm_head(states[asked]).float(), tokens[asked])
         assert output.watched is not None
-        return Losses(frames, self._attention_loss(output.watched, batch, frame))
+        drafts = self._draft_losses(Lesson(rows, batch.num_symbols, states, tokens))
+        return Losses(frames, self._attention_loss(output.watched, batch, frame), drafts)
+
+    def _draft_losses(self, lesson: Lesson) -> Tensor:
+        if self.heads is None:
+            return lesson.hidden.new_zeros(0)
+        return self._teaching.losses(self.heads, lesson)
 
     def _corrupt(self, frames: Tensor, rate: float) -> Tensor:
         if not rate:
@@ -108,7 +126,7 @@ def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int)
             parts.append(voice(batch))
     voice.train()
     return Losses(
-        torch.stack([p.frames for p in parts]).mean(), torch.stack([p.attention for p in parts]).mean()
+        *(torch.stack(part).mean(0) for part in zip(*(vars(p).values() for p in parts), strict=True))
     )
 
 
@@ -119,8 +137,8 @@ def train(options: argparse.Namespace) -> None:
     print(
         f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True
     )
-    codec = CodecConfig.from_file(options.codec / "codec.json")
-    size = codec.codebook_size
+    factors = CodeFactors.of(options.codec)
+    size = factors.num_codes
     heads = options.width // options.head_dim
     voice = Voice(
         TextEncoderConfig(
@@ -142,7 +160,9 @@ def train(options: argparse.Namespace) -> None:
     if options.start:
         go_on_from(voice.encoder, _version(options.start / "encoder") / "encoder.safetensors")
         go_on_from(voice.talker, _version(options.start / "talker") / "model.safetensors")
-    share(voice.talker, codec)
+    if options.heads:
+        voice.add_heads(options.heads)
+    share(voice.talker, factors)
     compile_layers(voice.talker)
     optimizers = optimizers_of(voice, _TABLES, options.decay)
     checkpoint = TrainingState(options.out / "talker.pt", voice, *optimizers)
@@ -155,7 +175,8 @@ def train(options: argparse.Namespace) -> None:
                 optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 losses = voice(batch, options.corruption)
-            (losses.frames + options.guidance * losses.attention).backward()
+            total = losses.frames + options.guidance * losses.attention
+            torch.autograd.backward(total + options.drafting * weighted(losses.drafts))
             nn.utils.clip_grad_norm_(voice.parameters(), 1.0)
             for optimizer in optimizers:
                 optimizer.step()
@@ -186,14 +207,20 @@ def _version(folder: Path) -> Path:
 def keep(voice: Voice, held_out: Dataset, step: int, options: argparse.Namespace) -> None:
     """Writes both networks as the server loads them, and what they reached."""
     score = held_out_loss(voice, held_out, options.tokens, max_batches=4)
+    drafts = " ".join(f"{nats:.3f}" for nats in score.drafts.tolist()) or "none"
     print(
-        f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}", flush=True
+        f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}, "
+        f"draft heads {drafts}",
+        flush=True,
     )
     voice.encoder.save(options.out / "encoder")
     plain(voice.talker).save(options.out / "talker")
-    report(
-        options.out / "talker.report.json", step, {"held_out_nats_per_frame": round(score.frames.item(), 4)}
-    )
+    if voice.heads is not None:
+        Draft("heads", voice.heads, target_hash(options.out / "talker")).save(options.out / "heads")
+    metrics = {"held_out_nats_per_frame": round(score.frames.item(), 4)}
+    for ahead, nats in enumerate(score.drafts.tolist(), 1):
+        metrics[f"held_out_nats_of_head_{ahead}"] = round(nats, 4)
+    report(options.out / "talker.report.json", step, metrics)
 
 
 def main() -> None:
@@ -228,6 +255,8 @@ def main() -> None:
     parser.add_argument(
         "--corruption", type=float, default=0.06, help="share of history frames replaced by noise"
     )
+    parser.add_argument("--heads", type=int, default=0, help="draft heads that learn with the talker")
+    parser.add_argument("--drafting", type=float, default=0.2, help="weight of the draft heads' losses")
     parser.add_argument("--guidance", type=float, default=0.3, help="weight of the guided attention")
     parser.add_argument("--seed", type=int, default=1)
     train(parser.parse_args())

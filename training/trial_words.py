@@ -25,10 +25,11 @@ from talkahead.speculation.null_drafter import NullDrafter
 
 from instruments.material import Sentence, held_out_sentences
 from instruments.measures.duration import LONGEST, SHORTEST
-from instruments.measures.frames import Audio, to_int16
+from instruments.measures.ear import Ear
+from instruments.measures.word_errors import WordErrors
 from instruments.prompts import sentence_prompts
-from instruments.recogniser import Recogniser
-from instruments.teacher import Teacher
+from instruments.recording import Recording
+from instruments.teacher import SAMPLE_RATE, Teacher
 
 NAME = "trial.json"
 _SLOTS = 16
@@ -49,8 +50,8 @@ class WordTrial:
     word_errors_percent_by_voice: dict[str, float]
 
 
-def spoken(options: argparse.Namespace, chosen: list[Sentence], encoder: TextEncoder) -> Iterator[Audio]:
-    """int16 audio of each sentence."""
+def spoken(options: argparse.Namespace, chosen: list[Sentence], encoder: TextEncoder) -> Iterator[Recording]:
+    """Each sentence, spoken."""
     config, state = load_llama(options.checkpoint / "talker")
     decoder = NativeDecoder(config, state, num_slots=_SLOTS, max_positions=config.max_position_embeddings)
     codec = Codec.load(options.codec)
@@ -66,24 +67,24 @@ def spoken(options: argparse.Namespace, chosen: list[Sentence], encoder: TextEnc
     for utterance in said:
         codes = torch.tensor([[token for token in utterance.tokens if token != config.eos]])
         with torch.inference_mode():
-            yield to_int16(codec.decode(codes)[0].numpy())
+            yield Recording(codec.decode(codes)[0].numpy(), codec.config.sample_rate_hz)
 
 
 def measure(options: argparse.Namespace) -> WordTrial:
     encoder = TextEncoder.load(options.checkpoint / "encoder")
     voices = encoder.config.voices
     chosen = held_out_sentences(options.split, options.per_category, voices, _SEED)
-    recogniser, teacher = Recogniser([one.words for one in chosen]), Teacher()
+    ear, teacher = Ear(), Teacher()
     edits = np.zeros((len(chosen), 3))  # the talker's, the teacher's, words asked
     ratios = []
-    for place, (one, audio) in enumerate(zip(chosen, spoken(options, chosen, encoder), strict=True)):
-        taught = teacher.speak(one.words, one.voice).audio
-        ours, theirs = recogniser.errors(one.words, audio), recogniser.errors(one.words, taught)
+    for place, (one, recording) in enumerate(zip(chosen, spoken(options, chosen, encoder), strict=True)):
+        taught = Recording.of_int16(teacher.speak(one.words, one.voice).audio, SAMPLE_RATE)
+        ours, theirs = (WordErrors.between(one.words, ear.hear(said)) for said in (recording, taught))
         edits[place] = ours.edits, theirs.edits, ours.words
-        ratios.append(len(audio) / len(taught))
+        ratios.append(recording.seconds / taught.seconds)
     by_voice = {name: edits[[one.voice == name for one in chosen]].sum(0) for name in voices}
     ours, theirs, words = edits.sum(0)
-    report = json.loads((options.checkpoint / "talker.report.json").read_text())
+    report = json.loads((options.checkpoint / "talker.report.json").read_text(encoding="utf-8"))
     right = np.mean([SHORTEST <= ratio <= LONGEST for ratio in ratios])
     return WordTrial(
         steps=report["steps"],
@@ -107,7 +108,7 @@ def main() -> None:
     options = parser.parse_args()
     result = asdict(measure(options))
     print(json.dumps(result, indent=1))
-    (options.checkpoint / NAME).write_text(json.dumps(result, indent=1) + "\n")
+    (options.checkpoint / NAME).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

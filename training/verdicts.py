@@ -9,10 +9,11 @@ from talkahead.audio.speech_edges import AFTER_S, BEFORE_S
 from talkahead.text.frontend import PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S
 
 from instruments.measures.pauses import PARAGRAPH
-from training.findings import JoinFinding, PauseFinding, SoundFinding, SpeakerFinding, WordFinding
+from training.findings import JoinFinding, PauseFinding, SystemFinding
 
-_WORD_POINTS, _DURATIONS_PERCENT, _PHRASES_PERCENT = 4.0, 99.0, 0.5
-_BUZZ_DB = {"spectral flatness, dB": 1.5, "energy above 4 kHz, dB": 3.0}
+_COPY_WORD_POINTS, _COPY_P808 = 1.5, 0.15
+_WORD_POINTS, _P808, _SIMILARITY = 2.5, 0.25, 0.85
+_DURATIONS_PERCENT, _PHRASES_PERCENT = 99.0, 0.5
 _ONSET_MS, _ONSET_POINTS = 30.0, 5.0
 _CLICK_DB = 1.0
 _EDGES_S = BEFORE_S + AFTER_S
@@ -39,25 +40,25 @@ def at_least(what: str, measured: float, limit: float) -> Verdict:
     return Verdict(what, measured, f">= {limit:g}", measured >= limit)
 
 
-def judge_words(words: Sequence[WordFinding]) -> Iterator[Verdict]:
-    """The first is over all sentences."""
-    for one in words:
-        yield at_most(f"word errors over teacher's, points: {one.category}", one.difference, _WORD_POINTS)
-    yield at_least("durations 0.8 to 1.25 of teacher's, %", words[0].durations_right, _DURATIONS_PERCENT)
-    yield at_most("phrases skipped or repeated, % of sentences", words[0].phrases_wrong, _PHRASES_PERCENT)
+def judge_copies(codec: SystemFinding) -> Iterator[Verdict]:
+    """Over all sentences."""
+    points, under = codec.more_word_errors.value, -codec.more_p808.value
+    yield at_most("codec: word errors over the teacher's, points", points, _COPY_WORD_POINTS)
+    yield at_most("codec: DNSMOS p808 under the teacher's", under, _COPY_P808)
 
 
-def judge_buzz(sounds: Sequence[SoundFinding]) -> Iterator[Verdict]:
-    for sound in sounds:
-        if sound.measure in _BUZZ_DB:
-            off = abs(sound.server - sound.teacher)
-            yield at_most(f"{sound.measure}, off teacher's: {sound.voice}", off, _BUZZ_DB[sound.measure])
-
-
-def judge_onsets(teacher: SpeakerFinding, server: SpeakerFinding) -> Iterator[Verdict]:
-    yield at_most("speech begins, ms, median", server.onset_median_ms, _ONSET_MS)
+def judge_server(teacher: SystemFinding, server: SystemFinding) -> Iterator[Verdict]:
+    """Over all sentences."""
+    points, under = server.more_word_errors.value, -server.more_p808.value
+    yield at_most("word errors over the teacher's, points", points, _WORD_POINTS)
+    yield at_most("DNSMOS p808 under the teacher's", under, _P808)
+    yield at_least("similarity to the teacher's speaker", server.similarity, _SIMILARITY)
+    yield at_least("durations 0.8 to 1.25 of the teacher's, %", server.durations_right, _DURATIONS_PERCENT)
+    yield at_most("phrases skipped or repeated, % of sentences", server.phrases_wrong, _PHRASES_PERCENT)
+    if server.onset_median_ms is not None:
+        yield at_most("speech begins, ms, median", server.onset_median_ms, _ONSET_MS)
     fewer = teacher.onsets_within_30_ms - server.onsets_within_30_ms
-    yield at_most("speech begins within 30 ms, points under teacher's", fewer, _ONSET_POINTS)
+    yield at_most("speech begins within 30 ms, points under the teacher's", fewer, _ONSET_POINTS)
 
 
 def judge_joins(joins: Sequence[JoinFinding], elsewhere: JoinFinding) -> Iterator[Verdict]:
@@ -69,5 +70,5 @@ def judge_joins(joins: Sequence[JoinFinding], elsewhere: JoinFinding) -> Iterato
 def judge_pauses(pauses: Sequence[PauseFinding]) -> Iterator[Verdict]:
     for pause in pauses:
         if pause.mark in _PAUSES_S:
-            off = abs(pause.server_s - _PAUSES_S[pause.mark])
+            off = abs(pause.median_s - _PAUSES_S[pause.mark])
             yield at_most(f"pause off what is asked, s: {pause.mark}", off, _PAUSE_OFF_S)

@@ -32,7 +32,7 @@ class NotFound(SpeechError):
 
 
 class ServerBusy(SpeechError):
-    """The server is full; the text carries the predicted wait. Try later, or another server."""
+    """The server is full, or late; the text carries the predicted wait or pace. Try later, or another one."""
 
     code = "RESOURCE_EXHAUSTED"
 

@@ -1,4 +1,4 @@
-"""Everything that is measured of one utterance, beside the teacher's audio of the same words."""
+"""Everything that is measured of one utterance."""
 
 from __future__ import annotations
 
@@ -6,61 +6,70 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from instruments.measures.buzz import buzz
-from instruments.measures.frames import SAMPLE_RATE_HZ, Audio
-from instruments.measures.mel_cepstrum import mean_distance_db, mel_cepstra, warping
+from instruments.measures.ear import Ear
+from instruments.measures.intelligibility import short_time_intelligibility
+from instruments.measures.naturalness import OpinionScorer
 from instruments.measures.phrases import check_phrases
-from instruments.measures.pitch import fundamentals_hz, pitch_error
 from instruments.measures.silence import onset_ms
-from instruments.recogniser import Recogniser
+from instruments.measures.speaker import SpeakerEncoder
+from instruments.measures.word_errors import WordErrors
+from instruments.recording import Recording
 
 
 @dataclass(frozen=True)
 class Appraisal:
-    """One utterance. What cannot be told (no voiced frame, no audible sample) is None."""
+    """One utterance.
+
+    Args:
+        edits: between the words heard and those of the text, of which there are `words`.
+        skipped, repeated: phrases: two successive words or more.
+        onset_ms: silence before the speech; None without an audible sample.
+        p808, overall: DNSMOS' opinion scores.
+        stoi: of a copy that is aligned with its original; else None.
+        speaker: Resemblyzer's embedding.
+    """
 
     duration_s: float
     edits: int
-    """Word edits between `heard` and the text, out of `words`."""
     words: int
     heard: str
     skipped: tuple[str, ...]
     repeated: tuple[str, ...]
-    """Phrases: two successive words or more."""
     onset_ms: float | None
-    flatness_db: float | None
-    high_band_db: float | None
-    mel_cepstral_db: float
-    """This and the pitch: along the warping to the teacher's audio."""
-    pitch_rmse_cents: float | None
-    voicing_error_percent: float
+    p808: float
+    overall: float
+    stoi: float | None
+    speaker: tuple[float, ...]
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        lists = {name: tuple(fields[name]) for name in ("skipped", "repeated")}
+        lists = {name: tuple(fields[name]) for name in ("skipped", "repeated", "speaker")}
         return cls(**{**fields, **lists})
 
 
-def appraise(recogniser: Recogniser, asked: str, audio: Audio, teacher: Audio) -> Appraisal:
-    """Measures `audio`, which should speak the normalised words `asked` as `teacher` does."""
-    errors = recogniser.errors(asked, audio)
-    phrases = check_phrases(recogniser, asked, audio, errors.heard)
-    cepstra, wanted = mel_cepstra(audio), mel_cepstra(teacher)
-    pitch = fundamentals_hz(audio)
-    here, there = warping(cepstra, wanted)
-    pitch_differs = pitch_error(pitch[here], fundamentals_hz(teacher)[there])
-    sound = buzz(audio, pitch)
-    return Appraisal(
-        duration_s=len(audio) / SAMPLE_RATE_HZ,
-        edits=errors.edits,
-        words=errors.words,
-        heard=errors.heard,
-        skipped=phrases.skipped,
-        repeated=phrases.repeated,
-        onset_ms=onset_ms(audio),
-        flatness_db=sound.flatness_db,
-        high_band_db=sound.high_band_db,
-        mel_cepstral_db=mean_distance_db(cepstra[here], wanted[there]),
-        pitch_rmse_cents=pitch_differs.rmse_cents,
-        voicing_error_percent=pitch_differs.voicing_percent,
-    )
+class Appraiser:
+    """The instruments of one process."""
+
+    def __init__(self) -> None:
+        self._ear = Ear()
+        self._scorer = OpinionScorer()
+        self._speakers = SpeakerEncoder()
+
+    def appraise(self, asked: str, recording: Recording, aligned_with: Recording | None = None) -> Appraisal:
+        """Measures a recording, which should say the text that was asked for."""
+        errors = WordErrors.between(asked, self._ear.hear(recording))
+        phrases = check_phrases(asked, errors.heard)
+        opinion = self._scorer.score(recording)
+        return Appraisal(
+            duration_s=recording.seconds,
+            edits=errors.edits,
+            words=errors.words,
+            heard=errors.heard,
+            skipped=phrases.skipped,
+            repeated=phrases.repeated,
+            onset_ms=onset_ms(recording),
+            p808=opinion.p808,
+            overall=opinion.overall,
+            stoi=short_time_intelligibility(aligned_with, recording) if aligned_with else None,
+            speaker=tuple(self._speakers.embed(recording).tolist()),
+        )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from rapidfuzz.distance import Levenshtein
 from talkahead.text.frontend import PARAGRAPH_PAUSE_S, TextSegment
 
-from instruments.measures.frames import Audio
-from instruments.measures.phrases import align
+from instruments.measures.ear import Ear
 from instruments.measures.silence import longest_silence_s
-from instruments.recogniser import Recogniser
+from instruments.recording import Recording
 
 PARAGRAPH = "paragraph"
 _WORD = re.compile(r"([a-z']+)([.,?!]?)")
@@ -33,15 +34,25 @@ def marks(segments: Sequence[TextSegment]) -> Iterator[str]:
         yield PARAGRAPH if segment.pause_s >= PARAGRAPH_PAUSE_S else last
 
 
-def pauses(recogniser: Recogniser, segments: Sequence[TextSegment], audio: Audio) -> list[Pause]:
-    """The silence at every mark but the last; none when the audio cannot be that text.
+def pauses(ear: Ear, segments: Sequence[TextSegment], recording: Recording) -> list[Pause]:
+    """The silence at the marks but the last, looked for between the middles of the nearest words on either
+    side that were heard; none at a mark between which and another no word was heard."""
+    found = list(marks(segments))
+    middles = _middles(
+        ear, [word for segment in segments for word, _ in _WORD.findall(segment.words)], recording
+    )
+    at_marks = []
+    for before, after in pairwise(sorted(middles)):
+        between = [mark for mark in found[before:after] if mark]
+        if len(between) == 1:
+            at_marks.append(Pause(between[0], longest_silence_s(recording, middles[before], middles[after])))
+    return at_marks
 
-    Looked for between the middles of the two words around it.
-    """
-    words = align(recogniser, " ".join(segment.words for segment in segments), audio)
-    middles = [(word.start + word.stop) // 2 for word in words]
-    return [
-        Pause(mark, longest_silence_s(audio, before, after))
-        for mark, before, after in zip(marks(segments), middles, middles[1:], strict=False)
-        if mark
-    ]
+
+def _middles(ear: Ear, asked: Sequence[str], recording: Recording) -> dict[int, float]:
+    """When each word that was heard was said, by its place in the text."""
+    heard = ear.follow(recording)
+    blocks = Levenshtein.editops(asked, [word.word for word in heard]).as_matching_blocks()
+    return {
+        block.a + place: heard[block.b + place].middle_s for block in blocks for place in range(block.size)
+    }

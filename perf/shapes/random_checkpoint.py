@@ -20,7 +20,7 @@ def write_random_checkpoint(config: DecoderConfig, folder: Path) -> None:
     if (folder / INDEX).exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / NAME).write_text(json.dumps(config.to_hugging_face(), indent=2) + "\n")
+    (folder / NAME).write_text(json.dumps(config.to_hugging_face(), indent=2) + "\n", encoding="utf-8")
     shards: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for name, shape in tensor_shapes(config).items():
         shards[_shard(name)][name] = shape
@@ -28,7 +28,7 @@ def write_random_checkpoint(config: DecoderConfig, folder: Path) -> None:
         save_file({name: _random(name, shape) for name, shape in own.items()}, folder / file)
     places = {name: file for file, own in shards.items() for name in own}
     # The index comes last: with it the folder is whole.
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}), encoding="utf-8")
 
 
 def _shard(name: str) -> str:

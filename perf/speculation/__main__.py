@@ -113,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def write_page() -> None:
     """The page and its pictures, from the report that is there; what the server does, from its own."""
-    known = json.loads(_OUT.read_text())
-    latency = json.loads(_LATENCY.read_text()) if _LATENCY.exists() else None
+    known = json.loads(_OUT.read_text(encoding="utf-8"))
+    latency = json.loads(_LATENCY.read_text(encoding="utf-8")) if _LATENCY.exists() else None
     rows = [Row.from_json(one) for one in known["results"]]
     pictures.draw_all(rows, _OUT)
     found = Installation(ROOT / "model_repository", mel=Path())
@@ -123,7 +123,7 @@ def write_page() -> None:
     filled = dict(
         tables.of_page(rows, known["settings"], known["environment"], latency, outdated=sorted(outdated))
     )
-    _PAGE.write_text(report.fill(_PAGE.read_text(), filled))
+    _PAGE.write_text(report.fill(_PAGE.read_text(encoding="utf-8"), filled), encoding="utf-8")
 
 
 def _profile(options: argparse.Namespace, found: Installation, environment: Environment) -> int:
@@ -147,7 +147,7 @@ def earlier(path: Path, settings: Mapping[str, Any], rows: Sequence[Row], found:
     not measured again."""
     if not path.exists():
         return []
-    known = json.loads(path.read_text())
+    known = json.loads(path.read_text(encoding="utf-8"))
     now = json.loads(json.dumps(settings))
     if any(known["settings"].get(name) != now[name] for name in _MUST_AGREE):
         return []
@@ -174,8 +174,7 @@ def _hall(options: argparse.Namespace, found: Installation) -> Hall:
     sentences = interleaved(options.sentence_seed, found)
     sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
     studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
-    texts = tuple(sentence.words for sentence in sentences)
-    return Hall(studio, Setting(texts, found.codec, options.work / "heard"))
+    return Hall(studio, Setting(found.codec, options.work / "heard"))
 
 
 def interleaved(seed: int, found: Installation) -> tuple[Sentence, ...]:

@@ -1,4 +1,4 @@
-"""What is heard of one sentence: words, timbre, and how it ends. The same audio is heard once, ever."""
+"""What is heard of one sentence: words, naturalness, and how it ends. The same audio is heard once, ever."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 from talkahead.audio.codec import Codec
 from talkahead.audio.speech_edges import AFTER_S, speech_span
 
 from instruments.material import Sentence
 from instruments.measures.duration import LONGEST, SHORTEST
-from instruments.measures.frames import SAMPLE_RATE_HZ, Audio, full_scale, to_int16
-from instruments.measures.mel_cepstrum import mean_distance_db, mel_cepstra, warping
-from instruments.recogniser import Recogniser
+from instruments.measures.ear import Ear
+from instruments.measures.naturalness import OpinionScorer
+from instruments.measures.word_errors import WordErrors
+from instruments.recording import Recording
 from instruments.setting import Setting
-from instruments.teacher import Teacher
+from instruments.teacher import SAMPLE_RATE, Teacher
 
 _CUT_S = AFTER_S / 5
 """One frame. The corpus has AFTER_S of silence behind the speech; with less than this, speech was cut."""
@@ -46,7 +46,7 @@ class Hearing:
 
     Args:
         edits: between the words heard and those of the text, of which there are `words`.
-        mel_cepstral_db: distance to the teacher's audio.
+        p808: DNSMOS.
         tail_s: silence behind the speech.
     """
 
@@ -55,7 +55,7 @@ class Hearing:
     edits: int
     words: int
     heard: str
-    mel_cepstral_db: float
+    p808: float
     tail_s: float
 
     def ending(self, *, has_ended: bool) -> Ending:
@@ -86,49 +86,51 @@ class Listener:
         return Codec.load(self._setting.codec)
 
     @cached_property
-    def _recogniser(self) -> Recogniser:
-        return Recogniser(self._setting.texts, self._teacher)
+    def _ear(self) -> Ear:
+        return Ear()
+
+    @cached_property
+    def _scorer(self) -> OpinionScorer:
+        return OpinionScorer()
 
     def hear(self, sentence: Sentence, frames: Sequence[int]) -> Hearing:
         """What the codec makes of these codes."""
         path = self._path(sentence, json.dumps(list(frames)))
         if not path.exists():
             with torch.inference_mode():
-                audio = to_int16(self._codec.decode(torch.tensor([frames]))[0].numpy())
-            self._keep(path, sentence, audio)
-        return Hearing(**json.loads(path.read_text()))
+                samples = self._codec.decode(torch.tensor([frames]))[0].numpy()
+            recording = Recording(samples, self._codec.config.sample_rate_hz)
+            self._keep(path, sentence, recording)
+        return Hearing(**json.loads(path.read_text(encoding="utf-8")))
 
     def hear_teacher(self, sentence: Sentence) -> Hearing:
         path = self._path(sentence, "teacher")
         if not path.exists():
             self._keep(path, sentence, self._taught(sentence))
-        return Hearing(**json.loads(path.read_text()))
+        return Hearing(**json.loads(path.read_text(encoding="utf-8")))
 
     def _path(self, sentence: Sentence, spoken: str) -> Path:
         parts = (self._setting.digest, sentence.words, sentence.voice, spoken)
         name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return self._setting.cache / name[:2] / f"{name}.json"
 
-    def _taught(self, sentence: Sentence) -> Audio:
-        return self._teacher.speak(sentence.words, sentence.voice).audio
+    def _taught(self, sentence: Sentence) -> Recording:
+        return Recording.of_int16(self._teacher.speak(sentence.words, sentence.voice).audio, SAMPLE_RATE)
 
-    def _keep(self, path: Path, sentence: Sentence, audio: Audio) -> None:
+    def _keep(self, path: Path, sentence: Sentence, recording: Recording) -> None:
         self.num_heard += 1
-        taught = self._taught(sentence)
-        errors = self._recogniser.errors(sentence.words, audio)
-        cepstra, wanted = mel_cepstra(audio), mel_cepstra(taught)
-        here, there = warping(cepstra, wanted)
-        _, beyond = speech_span(full_scale(audio).astype(np.float32), SAMPLE_RATE_HZ)
+        errors = WordErrors.between(sentence.words, self._ear.hear(recording))
+        _, beyond = speech_span(recording.samples, recording.rate_hz)
         heard = Hearing(
-            duration_s=len(audio) / SAMPLE_RATE_HZ,
-            teacher_s=len(taught) / SAMPLE_RATE_HZ,
+            duration_s=recording.seconds,
+            teacher_s=self._taught(sentence).seconds,
             edits=errors.edits,
             words=errors.words,
             heard=errors.heard,
-            mel_cepstral_db=mean_distance_db(cepstra[here], wanted[there]),
-            tail_s=(len(audio) - beyond) / SAMPLE_RATE_HZ,
+            p808=self._scorer.p808(recording),
+            tail_s=(len(recording.samples) - beyond) / recording.rate_hz,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(heard)))
+        partial.write_text(json.dumps(asdict(heard)), encoding="utf-8")
         partial.rename(path)

@@ -69,7 +69,7 @@ class Installation:
         path = self.groups(likeness) / group_artifact.CONFIG
         if not path.exists():
             return ()
-        groups = json.loads(path.read_text())["groups"]
+        groups = json.loads(path.read_text(encoding="utf-8"))["groups"]
         found = (Similarity(one["similarity"], one["mean_size"]) for one in groups)
         return tuple(sorted(found, key=lambda one: one.mean_size))
 

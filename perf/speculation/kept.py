@@ -32,8 +32,8 @@ class Kept:
             entry = {"key": key, "date": datetime.now(UTC).isoformat(timespec="seconds"), "value": make()}
             self.folder.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(entry))
+            partial.write_text(json.dumps(entry), encoding="utf-8")
             partial.rename(path)
         self._own.add(name)
-        value: dict[str, Any] = json.loads(path.read_text())["value"]
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["value"]
         return value

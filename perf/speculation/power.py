@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Self
 
-from instruments.percentages import bootstrap_interval
+from instruments.percentages import Difference
 from perf.speculation.hearing import Ending
 from perf.speculation.quality import Spoken
 
@@ -66,15 +66,15 @@ class Ablation:
         pairs = list(zip(without, checked, strict=True))
         edits, words = [one.edits - other.edits for one, other in pairs], [one.words for one in without]
         wrong = [(one.ending != Ending.RIGHT, other.ending != Ending.RIGHT) for one, other in pairs]
-        low, high = bootstrap_interval(edits, words)
+        more = Difference.of_percents(edits, words)
         return cls(
             sentences=len(pairs),
             differ=sum(one.digest != other.digest for one, other in pairs),
             worse=sum(one and not other for one, other in wrong),
             better=sum(other and not one for one, other in wrong),
-            difference=100 * sum(edits) / sum(words),
-            low=low,
-            high=high,
+            difference=more.value,
+            low=more.low,
+            high=more.high,
         )
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from instruments.percentages import bootstrap_interval, percent
+from instruments.percentages import Difference, percent
 from instruments.setting import Setting
 from perf.speculation.hearing import Ending, Hearing, Listener
 from perf.speculation.methods import Method
@@ -39,7 +39,7 @@ class Spoken:
     duration_s: float
     edits: int
     words: int
-    mel_cepstral_db: float
+    p808: float
     ending: str
 
 
@@ -115,7 +115,7 @@ def _spoken(tokens: Sequence[int], steps: int, heard: Hearing, *, has_ended: boo
         duration_s=heard.duration_s,
         edits=heard.edits,
         words=heard.words,
-        mel_cepstral_db=heard.mel_cepstral_db,
+        p808=heard.p808,
         ending=heard.ending(has_ended=has_ended),
     )
 
@@ -182,8 +182,8 @@ class Quality:
     difference: float
     low: float
     high: float
-    mel_cepstral_db: float
-    plain_mel_cepstral_db: float
+    p808: float
+    plain_p808: float
     wrong_endings: float
     plain_wrong_endings: float
     endings: dict[str, int]
@@ -201,7 +201,7 @@ class Quality:
     def of(cls, own: Speech, plain: Speech) -> Self:
         """`plain` has at least the sentences of `own`, in the same order."""
         pairs = list(zip(own.spoken, plain.first(len(own.spoken)).spoken, strict=True))
-        low, high = bootstrap_interval(
+        more = Difference.of_percents(
             [one.edits - other.edits for one, other in pairs], [one.words for one, _ in pairs]
         )
         mine, theirs = own.spoken, [other for _, other in pairs]
@@ -209,11 +209,11 @@ class Quality:
             sentences=len(pairs),
             word_errors=_word_errors(mine),
             plain_word_errors=_word_errors(theirs),
-            difference=_word_errors(mine) - _word_errors(theirs),
-            low=low,
-            high=high,
-            mel_cepstral_db=_mean(mine, lambda one: one.mel_cepstral_db),
-            plain_mel_cepstral_db=_mean(theirs, lambda one: one.mel_cepstral_db),
+            difference=more.value,
+            low=more.low,
+            high=more.high,
+            p808=_mean(mine, lambda one: one.p808),
+            plain_p808=_mean(theirs, lambda one: one.p808),
             wrong_endings=percent(one.ending != Ending.RIGHT for one in mine),
             plain_wrong_endings=percent(one.ending != Ending.RIGHT for one in theirs),
             endings={kind: sum(one.ending == kind for one in mine) for kind in Ending},

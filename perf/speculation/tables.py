@@ -38,7 +38,7 @@ _COLUMNS = (
         "rho (target + draft)",
         "A / rho",
     ),
-    *("word errors, %", "less plain, points", "detectable, points", "MCD, dB (plain)"),
+    *("word errors, %", "less plain, points", "detectable, points", "DNSMOS p808 (plain)"),
     *("wrong endings, % (plain)", "sentences", "remarks"),
 )
 
@@ -104,9 +104,7 @@ def cells(row: Row) -> dict[str, str]:
         "word errors, %": f"{heard.word_errors:.2f}" if heard else _NONE,
         "less plain, points": _difference(row),
         "detectable, points": _detectable(row),
-        "MCD, dB (plain)": _beside_plain(heard.mel_cepstral_db, heard.plain_mel_cepstral_db)
-        if heard
-        else _NONE,
+        "DNSMOS p808 (plain)": _beside_plain(heard.p808, heard.plain_p808) if heard else _NONE,
         "wrong endings, % (plain)": (
             _beside_plain(heard.wrong_endings, heard.plain_wrong_endings) if heard else _NONE
         ),

@@ -264,6 +264,14 @@ class ModelConfig:
             )
         return int(text)
 
+    def real(self, name: str, default: float, setting: Real) -> float:
+        """A parameter of config.pbtxt that is a number."""
+        text = self.parameters.get(name, str(default))
+        try:
+            return setting.read(text)
+        except ValueError as error:
+            raise BadRequest(f"{self.folder.parent.name}: parameter {name}", text, setting.allowed) from error
+
 
 def folder_beside(folder: Path, model: str) -> Path:
     """The same version's folder of another model, of a model's version folder."""

@@ -54,7 +54,7 @@ _TORCH = {
 def cpu_features() -> frozenset[str]:
     """What Linux says that this CPU can do; empty where it says nothing of the kind."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return frozenset()
     flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
@@ -74,6 +74,12 @@ def paths_of(features: frozenset[str]) -> tuple[CpuPath, ...]:
 def cpu_paths() -> tuple[CpuPath, ...]:
     """The paths of this CPU, the widest last."""
     return paths_of(cpu_features())
+
+
+def has_bfloat16_products() -> bool:
+    """Whether the path that this process computes on has instructions that multiply bfloat16."""
+    order = list(CpuPath)
+    return order.index(cpu_path()) >= order.index(CpuPath.AVX512) and "avx512_bf16" in cpu_features()
 
 
 def torch_environment() -> Mapping[str, str]:

@@ -24,6 +24,13 @@ class TalkaheadError(Exception):
         self.code = code
 
 
+class LaunchError(TalkaheadError):
+    """The server cannot be started; the message says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Code.UNAVAILABLE)
+
+
 class BadRequest(TalkaheadError):
     """A request that cannot be served as it stands.
 

@@ -36,7 +36,7 @@ def read_sampling(folder: Path) -> SamplingDefaults:
     """Of the talker in a version folder. Raises ArtifactMismatch for a field that would not be honoured."""
     path = folder / NAME
     try:
-        described = json.loads(path.read_text()).items()
+        described = json.loads(path.read_text(encoding="utf-8")).items()
     except (OSError, ValueError, AttributeError) as error:
         raise ArtifactMismatch(f"{path} cannot be read: {error}") from error
     given = {name: value for name, value in described if value is not None and name not in _OF_OTHERS}
@@ -57,4 +57,4 @@ def _checked(path: Path, name: str, value: Any) -> Any:  # noqa: ANN401
 
 def write_sampling(defaults: SamplingDefaults, folder: Path) -> None:
     described = {"do_sample": defaults.temperature > 0, **asdict(defaults)}
-    (folder / NAME).write_text(json.dumps(described, indent=2) + "\n")
+    (folder / NAME).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")

@@ -49,7 +49,7 @@ class Manifest:
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
-        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -57,7 +57,7 @@ class Manifest:
         path = folder / NAME
         if not path.exists():
             raise ArtifactMismatch(f"{path} is missing; make the weights with: make train")
-        return cls(**json.loads(path.read_text()))
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
 
     def verify(self, folder: Path) -> None:
         """Raises ArtifactMismatch when a file is missing or differs from the one that was written."""

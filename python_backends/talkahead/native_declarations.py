@@ -64,7 +64,8 @@ def files_of(source: Path) -> list[Path]:
     """The source and all headers of ours that it includes, wherever they lie."""
     files = [source.resolve()]
     for path in files:  # which grows meanwhile
-        included = ((path.parent / name).resolve() for name in _INCLUDE.findall(path.read_text()))
+        names = _INCLUDE.findall(path.read_text(encoding="utf-8"))
+        included = ((path.parent / name).resolve() for name in names)
         files += [header for header in included if header.is_file() and header not in files]
     return files
 
@@ -157,4 +158,4 @@ def _declared(source: Path, text: str) -> Iterator[_Declared]:
 
 @lru_cache(maxsize=64)
 def _text(path: Path) -> str:
-    return _COMMENT.sub("", path.read_text())
+    return _COMMENT.sub("", path.read_text(encoding="utf-8"))

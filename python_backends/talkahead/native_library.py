@@ -22,7 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from talkahead.cache_places import cache_places
-from talkahead.config import compiler_setting
+from talkahead.config import child_environment, compiler_setting
 from talkahead.cpu_path import cpu_path
 from talkahead.native_declarations import files_of, functions, layout_checks
 from talkahead.private_folder import private_folder
@@ -76,13 +76,18 @@ def _compile(source: Path, target: Path) -> None:
     compiler = _compiler()
     if compiler is None:
         raise NativeUnavailable(f"none of {', '.join(COMPILERS)} is on the PATH")
-    text = f'#include "{source}"\n{layout_checks(source)}'
+    # In bytes, and said in English: Python within the server takes text for ASCII.
+    text = f'#include "{source}"\n{layout_checks(source)}'.encode(errors="surrogateescape")
+    environment = {**child_environment({}), "LC_ALL": "C"}
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
         command = [compiler, *_flags(), "-x", "c", "-", "-o", str(built), "-lm"]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S)
+        done = subprocess.run(
+            command, input=text, capture_output=True, env=environment, timeout=_COMPILE_LIMIT_S
+        )
         if done.returncode:
-            raise NativeUnavailable(f"{compiler} failed: {source}: {done.stderr.strip()[:500]}")
+            said = done.stderr.decode(errors="replace").strip()
+            raise NativeUnavailable(f"{compiler} failed: {source}: {said[:500]}")
         built.replace(target)
 
 
@@ -110,7 +115,7 @@ def _fingerprint(source: Path) -> str:
 def cpu_model() -> str:
     """Model and features of the CPU: -march=native means these."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     wanted = ("model name", "flags", "Features", "CPU part")

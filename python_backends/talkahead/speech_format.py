@@ -78,7 +78,7 @@ class SpeechFormat:
         return max(math.ceil(milliseconds * self.frames_per_s / 1e3 - 1e-9), 1)
 
     def save(self, folder: Path) -> None:
-        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -88,7 +88,7 @@ class SpeechFormat:
             raise ArtifactMismatch(
                 f"{path} is missing; write it with: python -m build_engines import-checkpoint"
             )
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(encoding="utf-8"))
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(raw) - known):
             raise ArtifactMismatch(

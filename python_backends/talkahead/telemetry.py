@@ -28,6 +28,12 @@ _GAUGES = {
 }
 
 
+_LATE = {
+    "talkahead_late_streams": "Streams that were spoken more slowly than they are heard",
+    "talkahead_late_seconds": "Seconds that listeners of those waited for them to go on",
+}
+
+
 class Metric(Protocol):
     """Triton's metric object."""
 
@@ -125,6 +131,9 @@ class TalkerTelemetry(Telemetry):
             for reason in StopReason
             if reason is not StopReason.RUNNING
         }
+        self._late: list[Metric] = [
+            self._family(name, about, family.COUNTER).Metric(labels={}) for name, about in _LATE.items()
+        ]
         self._speculation = _Speculation(lambda name, about: self._family(name, about, family.COUNTER))
 
     def pool(self, active: int, queued: int, open_streams: int) -> None:
@@ -159,6 +168,18 @@ class TalkerTelemetry(Telemetry):
 
     def ended(self, reason: StopReason) -> None:
         self._post(lambda: self._ends[reason].increment(1))
+
+    def late(self, stream: str, seconds: float) -> None:
+        """See `EngineTelemetry`."""
+
+        def report() -> None:
+            for counter, value in zip(self._late, (1, seconds), strict=True):
+                counter.increment(value)
+            self._log.log_warn(
+                f"{stream} was late: its listener waited {seconds:.1f} s in all for it to go on"
+            )
+
+        self._post(report)
 
 
 _COMMITTED_UP_TO = (1, 2, 3, 4, 5, 6, 8)

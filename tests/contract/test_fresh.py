@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fresh import ROOT, SHOWN, FreshError, chosen, package_settings, steps_of
+from fresh import CACHE, ROOT, SHOWN, FreshError, chosen, on_every_path, package_settings, steps_of
 
 README = (ROOT / "README.md").read_text()
 
@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text()
 def test_the_readme_has_every_command_of_a_fresh_machine() -> None:
     steps = {step.name: step.command for step in steps_of(README)}
     assert list(steps) == ["apt", "clone", "speak", "test"]
-    assert "libpython3.11" in steps["apt"] and "--depth 1 ADDRESS" in steps["clone"]
+    assert "libpython3-dev" in steps["apt"] and "--depth 1 ADDRESS" in steps["clone"]
     assert steps["speak"].startswith('make speak TEXT="') and steps["test"].startswith("make test ")
 
 
@@ -24,6 +24,16 @@ def test_some_of_them_bring_the_clone_that_they_run_in() -> None:
     assert chosen(steps, []) == steps
     with pytest.raises(FreshError, match="sing is none of the README's commands: apt, clone, speak, test"):
         chosen(steps, ["sing"])
+
+
+def test_it_speaks_on_every_path_of_the_cpu_with_an_empty_cache() -> None:
+    steps = on_every_path(steps_of(README), ["avx2", "avx512", "amx"])
+    assert [step.name for step in steps] == ["apt", "clone", "speak", "speak-avx512", "speak-avx2", "test"]
+    plain, *narrower = [step.command for step in steps if step.name.startswith("speak")]
+    for path, command in zip(("avx512", "avx2"), narrower, strict=True):
+        assert command == f"rm -rf {CACHE} && TALKAHEAD_CPU={path} {plain}"
+    assert chosen(steps, ["speak"]) == steps[1:-1]
+    assert on_every_path(steps_of(README), ["generic"]) == steps_of(README)
 
 
 def test_a_readme_without_commands_is_refused() -> None:

@@ -1,9 +1,10 @@
-"""A model repository in which things go wrong when a test says so. Nothing of it is in what is shipped: links
-to the shipped models, and a `model.py` with some lines behind its own.
+"""Model repositories in which things go wrong when a test says so, or slowly. Nothing of it is in what is
+shipped: links to the shipped models, and a `model.py` with some lines behind its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from served import REPOSITORY
@@ -87,6 +88,26 @@ from talkahead.serving.vocoder_server import VocoderServer
 VocoderServer._read = _spoiling_now_and_then(VocoderServer._read)
 """
 
+_SLOW = """
+
+def _slowly(decode):
+    import time
+
+    def decode_in_its_time(self, windows, carries):
+        began = time.perf_counter()
+        decoded = decode(self, windows, carries)
+        speech_s = sum(len(one.audio) for one in decoded) / self._codec.config.sample_rate_hz
+        time.sleep(max(began + {times} * speech_s - time.perf_counter(), 0.0))
+        return decoded
+
+    return decode_in_its_time
+
+
+from talkahead.families.phonemic.codec import PitchCodec
+
+PitchCodec.decode = _slowly(PitchCodec.decode)
+"""
+
 _FAULTS = {"frontend": _SEND, "encoder": _SEND, "talker": _STEP + _SEND, "vocoder": _WINDOW + _SEND}
 
 
@@ -96,13 +117,11 @@ class Faults:
     def __init__(self, folder: Path) -> None:
         self._requested = folder / "requested"
         self._requested.mkdir()
-        self.repository = folder / "model_repository"
-        self.repository.mkdir()
-        for model in REPOSITORY.iterdir():
-            if model.name in _FAULTS:
-                self._put(model, _STRIKES + _FAULTS[model.name])
-            else:
-                (self.repository / model.name).symlink_to(model)
+        fill = {"{folder!r}": repr(str(self._requested))}
+        self.repository = _repository(
+            folder,
+            {model: _filled(_STRIKES + lines, fill | {"{model}": model}) for model, lines in _FAULTS.items()},
+        )
 
     def strike(self, fault: str) -> None:
         """The next chance is taken, once."""
@@ -111,15 +130,35 @@ class Faults:
     def has_struck(self, fault: str) -> bool:
         return not (self._requested / fault).exists()
 
-    def _put(self, model: Path, lines: str) -> None:
-        version = self.repository / model.name / "1"
-        version.mkdir(parents=True)
-        for source in (*model.iterdir(), *(model / "1").iterdir()):
-            if source.name not in ("1", "model.py"):
-                (self.repository / source.relative_to(REPOSITORY)).symlink_to(source)
-        script = (model / "1" / "model.py").read_text()
-        (version / "model.py").write_text(script + _filled(lines, self._requested, model.name))
+
+def slow_codec(folder: Path, times: float) -> Path:
+    """A repository whose codec takes so many times as long for a window as that sounds."""
+    return _repository(folder, {"vocoder": _filled(_SLOW, {"{times}": str(times)})})
 
 
-def _filled(lines: str, folder: Path, model: str) -> str:
-    return lines.replace("{folder!r}", repr(str(folder))).replace("{model}", model)
+def _repository(folder: Path, lines: Mapping[str, str]) -> Path:
+    """The shipped one, with lines behind some models' own."""
+    repository = folder / "model_repository"
+    repository.mkdir()
+    for model in REPOSITORY.iterdir():
+        if model.name in lines:
+            _put(model, repository, lines[model.name])
+        else:
+            (repository / model.name).symlink_to(model)
+    return repository
+
+
+def _put(model: Path, repository: Path, lines: str) -> None:
+    version = repository / model.name / "1"
+    version.mkdir(parents=True)
+    for source in (*model.iterdir(), *(model / "1").iterdir()):
+        if source.name not in ("1", "model.py"):
+            (repository / source.relative_to(REPOSITORY)).symlink_to(source)
+    script = (model / "1" / "model.py").read_text()
+    (version / "model.py").write_text(script + lines)
+
+
+def _filled(lines: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        lines = lines.replace(name, value)
+    return lines

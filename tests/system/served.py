@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -30,12 +30,28 @@ class Served:
     """The command, started at once; `with` stops it at the end, however the test went.
 
     It speaks no syllables of its own accord, which would be counted among those of a test.
+
+    Args:
+        options: of the command.
+        python: that runs it.
+        environment: on top of this process's.
     """
 
-    def __init__(self, *options: str | int | Path) -> None:
-        serve = [sys.executable, "-m", "talkahead", "serve", "--check-interval", "0"]
-        command = [*serve, *map(str, options)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def __init__(
+        self,
+        *options: str | int | Path,
+        python: str | Path = sys.executable,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        serve = [python, "-m", "talkahead", "serve", "--check-interval", "0"]
+        command = [*map(str, serve), *map(str, options)]
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
         self._lines: list[str] = []
         self._changed = threading.Condition()
         self._open_pipes = 2

@@ -13,6 +13,8 @@ from talkahead_client import Client, SpeechError
 from texts import SENTENCES
 
 STREAMS = 4
+WAIT_LIMIT_S = 30.0
+"""For what takes two seconds, on a machine whose cores may all be taken."""
 
 
 def test_death_of_a_model_ends_every_stream_and_the_server_comes_back() -> None:
@@ -83,4 +85,36 @@ def test_model_that_does_not_load_ends_the_command_with_the_reason(
     assert file in server.log
     assert "rebuild it with" in server.log or "make train" in server.log
     assert "\nready " not in server.log
+    assert server.log.endswith("giving up")
+
+
+def end_before_a_word(repository: Path) -> None:
+    """A model may bring a process of its own, which Triton waits for without end when it dies at once."""
+    process = repository / "control" / "triton_python_backend_stub"
+    process.write_text("#!/bin/sh\necho cannot open libpython >&2\nexit 127\n")
+    process.chmod(0o755)
+
+
+def end_by_signal(repository: Path) -> None:
+    """As the kernel ends what there is no memory for."""
+    (repository / "control" / "1" / "model.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (
+            end_before_a_word,
+            r"\(pid \d+, status 127\) during the start; printed last: .*cannot open libpython",
+        ),
+        (end_by_signal, r"\(pid \d+, SIGKILL\) during the start"),
+    ],
+)
+def test_process_that_ends_while_it_loads_ends_the_wait(
+    end: Callable[[Path], None], reason: str, repository: Path
+) -> None:
+    end(repository)
+    with Served("--repository", repository) as server:
+        server.wait_for(f"error: the process of .*model.* died {reason}", limit_s=WAIT_LIMIT_S)
+        assert server.exit_status() == 1
     assert server.log.endswith("giving up")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from hearing import speak
 from served import REPOSITORY
@@ -12,10 +11,15 @@ from talkahead.text import TextFrontend
 from talkahead_client import Client
 from texts import SENTENCES
 
-from instruments.recogniser import Recogniser
+from instruments.measures.ear import Ear
+from instruments.measures.word_errors import WordErrors, word_error_percent
+from instruments.recording import Recording
 
-WORD_ERRORS = 0.4
-"""Of all words; noise gets nearly all of them wrong, and the teacher a tenth."""
+HEARD = SENTENCES[:8]
+"""Two by each voice."""
+WORD_ERRORS_PERCENT = 25.0
+"""Whisper hears 11.6 % in these (8.6 % in all 16 sentences, 5.3 % in the teacher's audio of them), and in the
+teacher's under noise as loud as itself 93 %."""
 
 
 def untrained_models() -> list[str]:
@@ -25,13 +29,13 @@ def untrained_models() -> list[str]:
 
 @pytest.mark.skipif(bool(untrained_models()), reason=f"random weights in {', '.join(untrained_models())}")
 def test_recogniser_understands_the_server(client: Client) -> None:
-    words = [" ".join(segment.words for segment in TextFrontend().segments(text)) for text in SENTENCES]
-    recogniser = Recogniser(words)
-    voices = client.voices()
-    edits = total = 0
-    for number, (text, asked) in enumerate(zip(SENTENCES, words, strict=True)):
-        audio = speak(client, text, seed=number, voice=voices[number % len(voices)]).audio
-        errors = recogniser.errors(asked, np.round(32_767 * audio).astype(np.int16))
-        edits, total = edits + errors.edits, total + errors.words
-    print(f"word errors: {edits} of {total}")
-    assert edits / total < WORD_ERRORS
+    frontend, ear, voices = TextFrontend(), Ear(threads=2), client.voices()
+    found = []
+    for number, text in enumerate(HEARD):
+        asked = " ".join(segment.words for segment in frontend.segments(text))
+        said = speak(client, text, seed=number, voice=voices[number % len(voices)])
+        heard = ear.hear(Recording(said.audio, said.last.sample_rate_hz))
+        found.append(WordErrors.between(asked, heard))
+    percent = word_error_percent(found)
+    print(f"word errors: {percent:.1f} %")
+    assert percent < WORD_ERRORS_PERCENT

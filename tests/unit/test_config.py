@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from talkahead.config import SETTINGS, ModelConfig, RequestOptions, SamplingDefaults, child_environment
+from talkahead.config import SETTINGS, ModelConfig, Real, RequestOptions, SamplingDefaults, child_environment
 from talkahead.errors import BadRequest, Code
 
 
@@ -127,6 +127,12 @@ def test_a_model_is_told_its_folder_and_parameters() -> None:
     assert config.whole("slots", 16) == 8 and config.whole("max_pending", 64) == 64
     with pytest.raises(BadRequest, match=r"talker: parameter threads: '0' is not accepted"):
         config.whole("threads", 1)
+    assert config.real("min_pace", 0.5, Real(0.0, 1.0)) == 0.5
+    assert config.real("slots", 16, Real(0.0, 100.0)) == 8.0
+    with pytest.raises(
+        BadRequest, match=r"parameter slots: '8' is not accepted; allowed: a number from 0 to 1"
+    ):
+        config.real("slots", 0.5, Real(0.0, 1.0))
 
 
 def test_folders_are_put_in_front(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ class CodecConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        fields = json.loads(path.read_text())
+        fields = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**fields, "levels": tuple(fields["levels"])})
 
 
@@ -359,7 +359,7 @@ class Codec(nn.Module):
     def save(self, folder: Path) -> None:
         """Writes `codec.json` and `codec.safetensors`."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "codec.json").write_text(json.dumps(asdict(self.config), indent=2) + "\n")
+        (folder / "codec.json").write_text(json.dumps(asdict(self.config), indent=2) + "\n", encoding="utf-8")
         save_file(self.state_dict(), folder / "codec.safetensors")
 
     @classmethod

@@ -57,7 +57,7 @@ class Harmonics(nn.Module):
         """hertz [B, T], 0 where unvoiced; phases [B, T], in periods, at the frames' centres."""
         turns = self.turns(hertz, phases).to(hertz.dtype)
         count = torch.floor(_HIGHEST_HZ / torch.where(hertz > 0, hertz, UNVOICED_HZ))[..., None]
-        pieces = _sum_of_cosines(turns, count) * self._loudness(hertz) * torch.rsqrt(count / 2)
+        pieces = sum_of_cosines(turns, count) * self._loudness(hertz) * torch.rsqrt(count / 2)
         return pieces.reshape(len(hertz), -1, self.size)
 
     def turns(self, hertz: Tensor, phases: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class Harmonics(nn.Module):
         return around @ self.ramps.to(hertz.dtype)
 
 
-def _sum_of_cosines(turns: Tensor, count: Tensor) -> Tensor:
+def sum_of_cosines(turns: Tensor, count: Tensor) -> Tensor:
     """Sum of cos(2 pi k turns) for k = 1..count, turns in -1/2..1/2."""
     below = torch.sin(math.pi * turns)
     is_peak = below.abs() < 1e-4

@@ -155,7 +155,7 @@ def _shards(folder: Path) -> list[Path]:
     if not index.exists():
         raise ArtifactMismatch(f"{folder} has no weights: neither {WEIGHTS} nor {INDEX}")
     try:
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
         shards = [folder / Path(name).name for name in names]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactMismatch(f"{index}: weight_map is no map of tensors to files of its folder") from error

@@ -178,7 +178,9 @@ class Llama(nn.Module):
     def save(self, folder: Path) -> None:
         """Writes `config.json` and `model.safetensors`, loadable by transformers."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / decoder_config.NAME).write_text(json.dumps(self.config.to_hugging_face(), indent=2) + "\n")
+        (folder / decoder_config.NAME).write_text(
+            json.dumps(self.config.to_hugging_face(), indent=2) + "\n", encoding="utf-8"
+        )
         state = self.state_dict()
         kept = {name: state[name] for name in checkpoint.tensor_shapes(self.config)}
         save_file(kept, folder / checkpoint.WEIGHTS, metadata={"format": "pt"})

@@ -35,7 +35,7 @@ class StrictFields:
         if not path.exists():
             raise ArtifactMismatch(f"{path} is missing; every checkpoint in its layout has one")
         try:
-            raw = json.loads(path.read_text())
+            raw = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ArtifactMismatch(f"{path} is not JSON: {error}") from error
         if not isinstance(raw, dict):

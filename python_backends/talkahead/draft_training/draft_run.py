@@ -196,7 +196,9 @@ class DraftRun:
         steps = learner.learn(lessons, order.seed, partial(self._tell, "learning"))
         saved = folder / "draft.partial"
         Draft(order.drafter, network.to(torch.bfloat16), self._target).save(saved)
-        (saved / _LEARNED).write_text(json.dumps({"steps": steps, "nats": learner.best_nats}))
+        (saved / _LEARNED).write_text(
+            json.dumps({"steps": steps, "nats": learner.best_nats}), encoding="utf-8"
+        )
         saved.rename(self._draft)
         (folder / "run.pt").unlink()
 
@@ -265,7 +267,7 @@ class DraftRun:
 
     def _describe(self, gain: Gain) -> None:
         """The manifest of what is served, without which nothing is."""
-        order, learned = self._order, json.loads((self._draft / _LEARNED).read_text())
+        order, learned = self._order, json.loads((self._draft / _LEARNED).read_text(encoding="utf-8"))
         names = [CONFIG, WEIGHTS, ACCEPTANCE, *([TREES] if self._is_tree else [])]
         minutes, count = f"{order.minutes:g} minutes", sum(map(len, self._texts.values()))
         metrics = {

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
+from talkahead.draft_training.bootstrap import bootstrap_interval
 from talkahead.draft_training.own_speech import SLOTS, Talker, Utterance, speak
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import load_drafter
@@ -30,9 +30,6 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.pairs import PLAIN, Pair
 from talkahead.speculation.target_tokens import TargetTokens
-
-_DRAWS = 1_000
-_INTERVAL = (0.025, 0.975)
 
 
 class _TimedStep(DecodeStep):
@@ -92,13 +89,11 @@ class Gain:
     @property
     def interval(self) -> tuple[float, float]:
         """95 %, by drawing texts again (bootstrap)."""
-        picks = np.random.default_rng(0).integers(len(self.plain), size=(_DRAWS, len(self.plain)))
-        drawn = [
-            Gain([self.plain[at] for at in pick], [self.drafted[at] for at in pick]).speed_up
-            for pick in picks
-        ]
-        low, high = np.quantile(drawn, _INTERVAL)
-        return float(low), float(high)
+
+        def speed_up(pick: Sequence[int]) -> float:
+            return Gain([self.plain[at] for at in pick], [self.drafted[at] for at in pick]).speed_up
+
+        return bootstrap_interval(speed_up, len(self.plain))
 
 
 class Bench:

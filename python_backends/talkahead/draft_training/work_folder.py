@@ -15,7 +15,7 @@ _RECIPE = "recipe.json"
 def hold_to(folder: Path, recipe: Mapping[str, object]) -> None:
     """What has begun by one recipe does not go on by another; raises TalkaheadError."""
     path = folder / _RECIPE
-    if path.exists() and (begun := json.loads(path.read_text())) != recipe:
+    if path.exists() and (begun := json.loads(path.read_text(encoding="utf-8"))) != recipe:
         changed = [name for name in recipe if recipe[name] != begun.get(name)]
         was = ", ".join(f"{name} {_short(begun.get(name))}, now {_short(recipe[name])}" for name in changed)
         raise TalkaheadError(
@@ -23,7 +23,7 @@ def hold_to(folder: Path, recipe: Mapping[str, object]) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     with whole(path) as partial:
-        (partial / path.name).write_text(json.dumps(recipe, indent=1) + "\n")
+        (partial / path.name).write_text(json.dumps(recipe, indent=1) + "\n", encoding="utf-8")
 
 
 def _short(value: object) -> str:

@@ -36,7 +36,7 @@ class Acceptance:
         return self.committed_per_step[max(fitting)] if fitting else 1.0
 
     def save(self, folder: Path) -> None:
-        (folder / ACCEPTANCE).write_text(json.dumps(asdict(self), indent=1) + "\n")
+        (folder / ACCEPTANCE).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -44,7 +44,7 @@ class Acceptance:
         path = folder / ACCEPTANCE
         if not path.exists():
             return None
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(encoding="utf-8"))
         if raw["draft"] != sha256(folder / WEIGHTS):
             raise ArtifactMismatch(
                 f"{path} was counted for another draft; make it anew with: python -m build_engines calibrate"

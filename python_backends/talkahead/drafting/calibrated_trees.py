@@ -89,7 +89,7 @@ class CalibratedTrees:
             "trees": [one.to_json() for one in self.trees],
             "tolerant": {trials: [one.to_json() for one in own] for trials, own in self.tolerant.items()},
         }
-        (folder / NAME).write_text(json.dumps(text) + "\n")
+        (folder / NAME).write_text(json.dumps(text) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path, draft: str) -> Self:
@@ -101,7 +101,7 @@ class CalibratedTrees:
         remedy = "make them with: python -m build_engines calibrate"
         if not path.exists():
             raise ArtifactMismatch(f"{path} is missing; {remedy}")
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(encoding="utf-8"))
         if raw["draft"] != draft:
             raise ArtifactMismatch(f"the trees in {path} were counted for other heads; {remedy}")
         tolerant = {int(trials): _read(own) for trials, own in raw.get("tolerant", {}).items()}

@@ -39,7 +39,7 @@ class Draft:
         folder.mkdir(parents=True, exist_ok=True)
         shape = DRAFTERS[self.drafter].kind.config(self.network)
         config = {"kind": self.drafter, "target": self.target, **shape}
-        (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+        (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         state = {name: value.contiguous() for name, value in self.network.state_dict().items()}
         save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
 
@@ -86,7 +86,7 @@ def read_config(folder: Path, talker: Path, name: str = CONFIG) -> dict[str, Any
     path = folder / name
     if not path.exists():
         raise ArtifactMismatch(f"{path} is missing; make it with: {_remedy(folder, name)}")
-    config: dict[str, Any] = json.loads(path.read_text())
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     found, wanted = config["target"], target_hash(talker)
     if found != wanted:
         raise ArtifactMismatch(

@@ -29,7 +29,7 @@ def group_folder(talker: Path) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """Raises ArtifactMismatch for what cannot be read."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ArtifactMismatch(
             f"{path} cannot be read ({error}); make it with: python -m build_engines calibrate"

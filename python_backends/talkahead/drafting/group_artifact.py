@@ -37,7 +37,9 @@ def save_groups(folder: Path, groups: Mapping[float, SimilarityGroups], target: 
         }
         for threshold, one in groups.items()
     ]
-    (folder / CONFIG).write_text(json.dumps({"target": target, "groups": sizes}, indent=2) + "\n")
+    (folder / CONFIG).write_text(
+        json.dumps({"target": target, "groups": sizes}, indent=2) + "\n", encoding="utf-8"
+    )
     tensors: dict[str, Tensor] = {}
     for threshold, one in groups.items():
         tensors[f"{threshold!r}.members"] = one.members.to(torch.int32)

@@ -18,6 +18,8 @@ class EngineConfig:
         max_pause_s: the longest pause that a segment may ask for.
         max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
+        min_pace, late_after_s: where a listener has waited so long in all for speech to go on, a stream is
+            refused that would get fewer seconds of speech a second (0: none is).
         max_prefill_rows: prompt rows prefilled between two steps (at least one prompt), so that those who
             play do not wait for a crowd that arrives.
         max_windows_per_stream, max_windows: windows sent and not acknowledged, of one stream and of all.
@@ -26,8 +28,9 @@ class EngineConfig:
         first_chunk_limit_s: a newcomer's deadline after its arrival, at urgency 2 (1: twice, 3: half).
         max_lead_s: a stream with more acknowledged audio in hand than this is parked while others wait
             for their first window.
-        idle_timeout_s: a stream whose windows stay unacknowledged this long is given up, with an error: its
-            client has left, or the vocoder does not come to them.
+        idle_timeout_s: a stream whose windows the vocoder does not come to for this long is given up, with an
+            error: its client has left, or the vocoder is held up.
+        patience: but what the vocoder is at work on may take this many times as long as it was measured to.
         vanished_after: so many later windows of others acknowledged, and its own not: the client has left.
         vanished_grace_s: but its window is at least this old before that counts.
         settle_s: pause between the last acknowledgement and an error response. The vocoder acknowledges when
@@ -40,6 +43,8 @@ class EngineConfig:
     max_pause_s: float = 2.0
     max_step_rows: int = 0
     max_pending: int = 64
+    min_pace: float = 0.0
+    late_after_s: float = 0.5
     max_prefill_rows: int = 512
     max_windows_per_stream: int = 3
     max_windows: int = 64
@@ -47,6 +52,7 @@ class EngineConfig:
     first_chunk_limit_s: float = 0.1
     max_lead_s: float = 1.0
     idle_timeout_s: float = 2.0
+    patience: float = 5.0
     vanished_after: int = 32
     vanished_grace_s: float = 0.5
     settle_s: float = 0.05

@@ -29,6 +29,9 @@ class EngineTelemetry(Protocol):
     def ended(self, reason: StopReason) -> None:
         """A stream is over: its last window left, or its error did."""
 
+    def late(self, stream: str, seconds: float) -> None:
+        """A stream that is over was late: its listener waited so long in all for it to go on."""
+
 
 class NoTelemetry:
     """The off switch."""
@@ -45,4 +48,7 @@ class NoTelemetry:
         return None
 
     def ended(self, reason: StopReason) -> None:
+        return None
+
+    def late(self, stream: str, seconds: float) -> None:
         return None

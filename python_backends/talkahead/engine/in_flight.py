@@ -15,6 +15,27 @@ class SentWindow:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Batch:
+    """What the vocoder is at work on, as it has told. Without arguments: nothing.
+
+    Args:
+        oldest: the lowest sequence in it.
+        sent_after: what left later may be handed to the vocoder behind its successors.
+        heard_at: when the vocoder last began a part of it.
+        due_at: by when that part must be done, or the vocoder is held up.
+    """
+
+    oldest: float = math.inf
+    sent_after: float = math.inf
+    heard_at: float = -math.inf
+    due_at: float = -math.inf
+
+    def comes_to(self, window: SentWindow) -> bool:
+        """It is in the batch or behind it; otherwise it was passed over."""
+        return window.sequence >= self.oldest or window.sent_at > self.sent_after
+
+
 class InFlight:
     """Windows by chunk, oldest first."""
 
@@ -61,12 +82,25 @@ class InFlight:
         else:
             self._overtaken += 1
 
-    def idle_at(self, timeout_s: float) -> float:
-        """When nothing will have become of the oldest for so long."""
+    def heard_at(self, batch: Batch) -> float:
+        """When the vocoder was last known to be on its way to the oldest."""
         oldest = self._oldest
-        return math.inf if oldest is None else max(oldest.sent_at, self._progress_at) + timeout_s
+        if oldest is None:
+            return math.inf
+        at = max(oldest.sent_at, self._progress_at)
+        return max(at, batch.heard_at) if batch.comes_to(oldest) else at
 
-    def vanished_at(self, overtaken: int, grace_s: float) -> float:
+    def idle_at(self, timeout_s: float, batch: Batch) -> float:
+        """When nothing will have become of the oldest for so long, or for as long as its part may take."""
+        oldest = self._oldest
+        if oldest is None:
+            return math.inf
+        at = self.heard_at(batch) + timeout_s
+        return max(at, batch.due_at) if batch.comes_to(oldest) else at
+
+    def vanished_at(self, overtaken: int, grace_s: float, batch: Batch) -> float:
         """When the oldest, overtaken by so many, will be old enough to say that its client has left."""
         oldest = self._oldest
-        return math.inf if oldest is None or self._overtaken < overtaken else oldest.sent_at + grace_s
+        if oldest is None or self._overtaken < overtaken or batch.comes_to(oldest):
+            return math.inf
+        return oldest.sent_at + grace_s

@@ -131,6 +131,8 @@ class Stream:
         """None while it speaks, the reason of its last window while it drains."""
         self.deadline = deadline
         """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
+        self.waited_s = 0.0
+        """What its listener has waited in all, once there was something to hear, for what came next."""
         self.is_blocked = False
         """A window is ready, and too many are in flight."""
         self._current_since = now
@@ -184,6 +186,10 @@ class Stream:
             return math.inf if self.arrivals.are_complete else self.ending.since
         return self._current_since if self.is_speaking and self.segment is None else math.inf
 
+    def waited_at(self, now: float) -> float:
+        """`waited_s`, and the wait that goes on."""
+        return self.waited_s + (max(now - self.deadline, 0.0) if self._has_played else 0.0)
+
     def arrive(self, request: SegmentRequest, channel: Channel) -> bool:
         """Take a segment in; False where it has come before."""
         index = request.header.segment
@@ -211,6 +217,7 @@ class Stream:
         window = self.in_flight.acknowledge(chunk, now)
         if window is not None and ok:
             # More for a listener who still has some, or has run dry.
+            self.waited_s = self.waited_at(now)
             self.deadline = (max(self.deadline, now) if self._has_played else now) + window.seconds
             self._has_played = True
         return window

@@ -12,11 +12,11 @@ from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
 from talkahead.engine.early_cancels import EarlyCancels
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
-from talkahead.engine.in_flight import SentWindow
+from talkahead.engine.in_flight import Batch, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.stream import Arrivals, SegmentState, Stream
 from talkahead.errors import BadRequest, Code, TalkaheadError
-from talkahead.transport.messages import StreamProgress, WindowDone
+from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
 _REMEMBERED_STREAMS = 4096
@@ -53,6 +53,7 @@ class Streams:
         """Streams that ended before all their segments had arrived: the rest is closed as it comes."""
         self._early_cancels = EarlyCancels()
         self._generation = 0
+        self._batch = Batch()
         self.num_in_flight = 0
         """Windows of all streams; counted along, because every window asks."""
 
@@ -137,12 +138,23 @@ class Streams:
         segment.stream.send(segment, cut, window)
         self.num_in_flight += 1
 
-    def acknowledge(self, done: WindowDone, now: float) -> None:
-        """A window is done. One of an earlier use of the stream's id, or told twice, changes nothing."""
+    def expect(self, begun: PassBegun, now: float) -> None:
+        """The vocoder is at work: until that is done, or takes far longer than it should, nobody is idle."""
+        config, batch = self._config, self._batch
+        is_same = begun.oldest == batch.oldest
+        self._batch = Batch(
+            begun.oldest,
+            sent_after=batch.sent_after if is_same else now - config.vanished_grace_s,
+            heard_at=now,
+            due_at=now + max(config.idle_timeout_s, config.patience * begun.seconds),
+        )
+
+    def acknowledge(self, done: WindowDone, now: float) -> SentWindow | None:
+        """A window is done. One of an earlier use of the stream's id, or told twice, is None."""
         stream = self._stream_of(done)
         window = None if stream is None else stream.acknowledge(done.chunk, done.ok, now)
         if stream is None or window is None:
-            return
+            return None
         self.num_in_flight -= 1
         for other in self._streams.values() if self.num_in_flight else ():
             if other is not stream:
@@ -151,6 +163,7 @@ class Streams:
             self.settle(stream, now)
         else:
             self.fail(stream, TalkaheadError(f"the vocoder failed on chunk {done.chunk}"), now)
+        return window
 
     def lose(self, window: WindowHeader, reason: str, now: float) -> None:
         """A window could not be sent: its stream ends."""
@@ -194,10 +207,10 @@ class Streams:
         self._log_fault(stream, error)
         self._end(stream, error)
 
-    def _give_up_idle(self, stream: Stream) -> None:
+    def _give_up_idle(self, stream: Stream, now: float) -> None:
         """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
-        chunk, waited_s = stream.in_flight.oldest_chunk, self._config.idle_timeout_s
-        idle = f"nothing has become of chunk {chunk} for {waited_s:g} s: is the vocoder held up?"
+        chunk, waited_s = stream.in_flight.oldest_chunk, now - stream.in_flight.heard_at(self._batch)
+        idle = f"nothing has become of chunk {chunk} for {round(waited_s, 1):g} s: is the vocoder held up?"
         self._give_up(stream, TalkaheadError(idle, Code.UNAVAILABLE))
 
     def _end(self, stream: Stream, error: TalkaheadError | None = None) -> None:
@@ -243,15 +256,15 @@ class Streams:
 
     def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[], None]]]:
         """What falls due, some of it never, when nothing else happens to a stream."""
-        config, failure = self._config, stream.failure
-        idle_at = stream.in_flight.idle_at(config.idle_timeout_s)
-        vanished_at = stream.in_flight.vanished_at(config.vanished_after, config.vanished_grace_s)
+        config, failure, in_flight = self._config, stream.failure, stream.in_flight
+        idle_at = in_flight.idle_at(config.idle_timeout_s, self._batch)
+        vanished_at = in_flight.vanished_at(config.vanished_after, config.vanished_grace_s, self._batch)
         missing_at = stream.missing_since + config.segment_timeout_s
         if failure is not None:
             at = min(idle_at, vanished_at, missing_at, failure.due_at)
             yield at, partial(self._end, stream, failure.error)
             return
-        yield idle_at, partial(self._give_up_idle, stream)
+        yield idle_at, partial(self._give_up_idle, stream, now)
         yield vanished_at, partial(self._end, stream)
         expired = TalkaheadError(f"deadline_ms: {stream.options.deadline_ms} ms have passed", Code.CANCELLED)
         yield stream.expires_at, partial(self.fail, stream, expired, now)

@@ -20,7 +20,7 @@ from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
+from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
 from talkahead.types import WindowHeader
 
 
@@ -48,7 +48,7 @@ class _LookAtClock:
     pass
 
 
-_Event = _Submission | _Cancel | WindowDone | _Loss | _LookAtClock
+_Event = _Submission | _Cancel | WindowDone | PassBegun | _Loss | _LookAtClock
 
 
 class TalkerEngine:
@@ -110,6 +110,10 @@ class TalkerEngine:
     def acknowledge(self, done: WindowDone) -> None:
         """A window has become audio, or failed to."""
         self._post(done)
+
+    def expect(self, begun: PassBegun) -> None:
+        """The vocoder is at work."""
+        self._post(begun)
 
     def load(self) -> LoadReport:
         return self._loop.load
@@ -181,6 +185,8 @@ class TalkerEngine:
                 self._loop.submit(request, channel)
             case WindowDone():
                 self._loop.acknowledge(event)
+            case PassBegun():
+                self._loop.expect(event)
             case _Cancel(stream, request_id, ended):
                 ended.set_result(self._loop.cancel(stream, request_id))
             case _Loss(window, reason):

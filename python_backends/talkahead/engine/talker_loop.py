@@ -17,6 +17,7 @@ from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
+from talkahead.engine.pace import Pace
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.running_mean import RunningMean
 from talkahead.engine.schedule import Contender, choose
@@ -25,7 +26,7 @@ from talkahead.engine.stream import SegmentState, Stream
 from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
-from talkahead.transport.messages import LoadReport, StreamProgress, WindowDone
+from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader
 
 _MEMORY = 10
@@ -78,6 +79,11 @@ class TalkerLoop:
         self._cutter = WindowCutter(
             self._table, self._streams, config, telemetry, max_positions=positions, address=address
         )
+        self._pace = Pace(
+            config.speech.frames_per_s * config.speech.steps_per_frame,
+            least=config.min_pace,
+            late_after_s=config.late_after_s,
+        )
         self._step_s = RunningMean(_MEMORY, 0.002, _MEMORY)
         self._prefill_s = RunningMean(_MEMORY, 0.01, _MEMORY)
         self._slot_s = RunningMean(_MEMORY, 2.0, _MEMORY)
@@ -99,7 +105,7 @@ class TalkerLoop:
             return
         problem = self._unfit(request)
         if stream.arrivals.count == 1 and problem is None:
-            problem = self._refusal(request, num_queued, now)
+            problem = self._refusal(stream, num_queued, now)
         if problem is None:
             self._streams.settle(stream, now)
         else:
@@ -108,7 +114,13 @@ class TalkerLoop:
     def acknowledge(self, done: WindowDone) -> None:
         """The vocoder is done with a window, which may let others leave."""
         self._has_changed = True
-        self._streams.acknowledge(done, self._clock())
+        window = self._streams.acknowledge(done, self._clock())
+        if window is not None and done.ok:
+            self._pace.decoded(done.seconds, window.seconds)
+
+    def expect(self, begun: PassBegun) -> None:
+        """The vocoder is at work, which postpones what falls due: seen to when that was to be."""
+        self._streams.expect(begun, self._clock())
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         """End a stream, or all of a request id; returns how many."""
@@ -166,6 +178,7 @@ class TalkerLoop:
         due = self._table.add(drawn)
         now = self._clock()
         self._step_s.add(now - before)
+        self._pace.stepped(now - before, int(drawn.counts.sum()) / len(drawn.counts))
         self._telemetry.stage("step", now - before)
         for segment in due:
             self._has_changed = True
@@ -207,9 +220,9 @@ class TalkerLoop:
             return BadRequest("HISTORY", history, f"at most {len(prompt)} tokens from 0 to {tokens - 1}")
         return None
 
-    def _refusal(self, request: SegmentRequest, num_queued: int, now: float) -> TalkaheadError | None:
+    def _refusal(self, newcomer: Stream, num_queued: int, now: float) -> TalkaheadError | None:
         """Why a new stream is not let in."""
-        if self._streams.was_cancelled(request.request_id, now):
+        if self._streams.was_cancelled(newcomer.request_id, now):
             return cancelled()
         if num_queued >= max(self._config.max_pending, self._table.num_free):
             wait_ms = 1e3 * self._predicted_first_chunk_s(num_queued)
@@ -217,7 +230,10 @@ class TalkerLoop:
                 f"{num_queued} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
                 Code.RESOURCE_EXHAUSTED,
             )
-        return None
+        waits = [one.waited_at(now) for one in self._streams if one is not newcomer and one.failure is None]
+        together = min(len(waits) + 1, self._backbone.num_slots)
+        objection = self._pace.objection(together, max(waits, default=0.0))
+        return None if objection is None else TalkaheadError(objection, Code.RESOURCE_EXHAUSTED)
 
     def _predicted_first_chunk_s(self, num_queued: int) -> float:
         """For one more stream: its own prefill and steps, after a slot for it has become free."""
@@ -288,6 +304,8 @@ class TalkerLoop:
         if began is not None:
             self._slot_s.add(self._clock() - began)
         self._telemetry.ended(reason)
+        if self._pace.is_late(stream.waited_s):
+            self._telemetry.late(f"stream {stream.id} (request {stream.request_id!r})", stream.waited_s)
 
     def _report(self) -> None:
         self._load = self._measured_load()

@@ -26,14 +26,14 @@ class FrontendConfig:
     phonemes: str = ""
 
     def save(self, folder: Path) -> None:
-        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        (folder / NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Raises ArtifactMismatch for what cannot be read."""
         path = folder / NAME
         try:
-            return cls(**json.loads(path.read_text()))
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise ArtifactMismatch(
                 f"{path} cannot be read ({error!r}); write it with: python -m build_engines import-checkpoint"

@@ -9,16 +9,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from safetensors import safe_open
-from torch import Tensor
 
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.code_tokens import CodeTokens
 from talkahead.families.contracts import Frames, Units
 from talkahead.families.text_prompt import SPEECH, VOICE
+
+if TYPE_CHECKING:  # the frontend, which reads the voices, does without torch
+    from torch import Tensor
 
 WEIGHTS, CONFIG = "encoder.safetensors", "encoder.json"
 TABLE = "embed_tokens.weight"
@@ -53,14 +55,14 @@ class EncoderConfig:
     voices: tuple[NamedVoice, ...]
 
     def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        (folder / CONFIG).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Raises ArtifactMismatch for what cannot be read."""
         path = folder / CONFIG
         try:
-            raw = json.loads(path.read_text())
+            raw = json.loads(path.read_text(encoding="utf-8"))
             voices = tuple(map(_voice, raw["voices"]))
             return cls(raw["first_speech"], tuple(raw["codebooks"]), voices)
         except (OSError, ValueError, KeyError, TypeError) as error:

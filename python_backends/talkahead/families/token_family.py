@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
-
-import torch
+from typing import TYPE_CHECKING, ClassVar
 
 from talkahead.families.code_tokens import CodeTokens
 from talkahead.families.contracts import Codec, Frontend, PromptEncoder, TokenMap
@@ -19,6 +17,9 @@ from talkahead.families.text_prompt import TextPrompt
 from talkahead.families.text_tokens import TextTokens
 from talkahead.families.token_frontend import TokenFrontend
 from talkahead.speech_format import SpeechFormat
+
+if TYPE_CHECKING:  # the frontend does without torch
+    import torch
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from talkahead.serving import drafts_command
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import SOURCE_ROOT
 from talkahead.serving.launcher import Launcher, announce, show
+from talkahead.serving.plain_names import is_plain
 from talkahead.serving.server_log import LogLevel
 from talkahead.serving.server_process import ServeOptions
 from talkahead.serving.speak import DRAFTING, option, speak
@@ -50,6 +51,12 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
     )
     if not serve.models:
         raise TalkaheadError(f"--repository {serve.repository} holds no model (no */config.pbtxt)")
+    for model in serve.models:
+        if not is_plain(Path(model)):
+            raise TalkaheadError(
+                f"--repository {serve.repository}: Triton cannot start a model named {model!r}; give it "
+                "a name of ASCII letters, digits and _.+- alone"
+            )
     unknown = sorted(set(serve.threads) - set(serve.models))
     if unknown:
         raise TalkaheadError(f"--threads {unknown[0]}: the repository has {', '.join(serve.models)}")

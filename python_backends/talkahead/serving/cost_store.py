@@ -82,7 +82,7 @@ def read_costs(conditions: Conditions) -> StepCosts | None:
     """None where nothing was measured so, or what was kept cannot be read."""
     for folder in cache_folders():
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return _costs_in(json.loads((folder / conditions.file_name).read_text()))
+            return _costs_in(json.loads((folder / conditions.file_name).read_text(encoding="utf-8")))
     return None
 
 
@@ -92,7 +92,7 @@ def latest_costs(talker: Path) -> tuple[StepCosts, Conditions] | None:
     wanted = (machine_hash(), cpu_path(), weights_hash(talker))
     for path in sorted(kept, key=lambda one: one.stat().st_mtime, reverse=True):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            raw = json.loads(path.read_text())
+            raw = json.loads(path.read_text(encoding="utf-8"))
             found = Conditions(**raw["conditions"])
             if (found.machine, found.path, found.weights) == wanted:
                 return _costs_in(raw), found
@@ -104,7 +104,7 @@ def write_costs(conditions: Conditions, costs: StepCosts) -> None:
     text = json.dumps({"conditions": asdict(conditions), "costs": [asdict(one) for one in costs.measured]})
     for folder in cache_folders():
         with suppress(OSError):
-            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
                 file.write(text)
             Path(file.name).replace(folder / conditions.file_name)
             return

@@ -15,8 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from talkahead.cpu_path import CpuPath, cpu_path, cpu_paths
-from talkahead.errors import BadRequest, TalkaheadError
+from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
+from talkahead.manifest import NAME as MANIFEST
+from talkahead.manifest import Manifest
 from talkahead.serving.installation import PYTHON_TAG, find_libpython, find_wheel, missing_libpython
+from talkahead.speech_format import NAME as FORMAT
+from talkahead.speech_format import SpeechFormat
 
 _MIB = 1 << 20
 _SHARED_MEMORY = Path("/dev/shm")
@@ -25,6 +29,7 @@ _SHARED_MEMORY_MIB = 64
 _TEMPORARY_CHARACTERS = 54
 """A Unix socket's path has at most 107, of which the models' meeting place and its sockets take the rest."""
 _GLIBC = (2, 34)
+_PYTHONS = "Python 3.11, 3.12 or 3.13"
 _MODULES = {
     "torch": "torch==2.13.0",
     "numpy": "numpy==1.26.4",
@@ -34,14 +39,7 @@ _MODULES = {
     "unicode_rbnf": "unicode-rbnf==2.4.1",
     "tritonclient": "'tritonclient[grpc]==2.51.0'",
 }
-_ARTIFACTS = (
-    "encoder/1/encoder.json",
-    "encoder/1/encoder.safetensors",
-    "talker/1/config.json",
-    "talker/1/model.safetensors",
-    "vocoder/1/codec.json",
-    "vocoder/1/codec.safetensors",
-)
+_MODELS_OF_WEIGHTS = ("encoder", "talker", "vocoder")
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,7 @@ def examine(repository: Path, ports: tuple[int, ...]) -> int:
         *_server(),
         *_modules(),
         *_weights(repository),
+        *_family(repository),
         *_drafting(repository),
         *_ports(ports),
     ]
@@ -83,7 +82,7 @@ def _machine() -> Iterator[Finding]:
     is_recent = name == "glibc" and tuple(map(int, number.split("."))) >= _GLIBC
     yield Finding("C library", f"{name} {number}", "" if is_recent else "glibc 2.34 or later: Debian 12")
     yield Finding(
-        "Python", sys.version.split()[0], "" if sys.version_info >= (3, 11) else "install Python 3.11"
+        "Python", sys.version.split()[0], "" if sys.version_info >= (3, 11) else f"install {_PYTHONS}"
     )
     for tool in ("gcc", "make"):
         path = shutil.which(tool)
@@ -134,7 +133,7 @@ def _server() -> Iterator[Finding]:
         yield Finding("Triton", binary or "none", "" if binary else "pip install nvidia-pytriton==0.7.0")
         return
     yield Finding("Triton", f"nvidia-pytriton {_version('nvidia-pytriton')} at {wheel.binary}")
-    remedy = "" if wheel.stub.is_file() else "use a Python that nvidia-pytriton has a backend for: 3.11"
+    remedy = "" if wheel.stub.is_file() else f"nvidia-pytriton has no backend for it: install {_PYTHONS}"
     yield Finding("Python backend", f"for Python {PYTHON_TAG}", remedy)
     libpython = find_libpython()
     yield Finding("libpython", str(libpython or "none"), "" if libpython else missing_libpython())
@@ -152,11 +151,36 @@ def _modules() -> Iterator[Finding]:
 
 
 def _weights(repository: Path) -> Iterator[Finding]:
-    for name in _ARTIFACTS:
-        path = repository / name
-        found = f"{path.stat().st_size / _MIB:.1f} MiB" if path.is_file() else "none"
-        remedy = "give --repository, fetch the file from the checkout, or make train"
-        yield Finding(name, found, "" if path.is_file() else remedy)
+    """What the manifests of this repository list, which are its family's own."""
+    for model in _MODELS_OF_WEIGHTS:
+        folder = repository / model / "1"
+        try:
+            manifest = Manifest.read(folder)
+        except (ArtifactMismatch, ValueError, TypeError) as error:
+            yield Finding(f"{model}/1/{MANIFEST}", "none", f"give --repository ({error})")
+            continue
+        for name in manifest.files:
+            path = folder / name
+            found = f"{path.stat().st_size / _MIB:.1f} MiB" if path.is_file() else "none"
+            remedy = f"fetch the file from where the others came from, or: {manifest.command}"
+            yield Finding(f"{model}/1/{name}", found, "" if path.is_file() else remedy)
+
+
+def _family(repository: Path) -> Iterator[Finding]:
+    """Whether its frontend has what it needs: files, and packages that other families do without."""
+    vocoder = repository / "vocoder" / "1"
+    if not (vocoder / FORMAT).is_file():
+        return
+    try:
+        # It needs packages whose absence is to be told here.
+        from talkahead.families.registry import load_family
+
+        speech = SpeechFormat.read(vocoder)
+        load_family(speech.family).frontend(repository / "frontend" / "1", speech)
+    except (ImportError, TalkaheadError) as error:
+        yield Finding("family", "cannot be loaded", str(error))
+    else:
+        yield Finding("family", speech.family)
 
 
 def _drafting(repository: Path) -> Iterator[Finding]:

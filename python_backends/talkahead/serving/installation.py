@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -18,19 +19,13 @@ from pathlib import Path
 
 import talkahead
 from talkahead.config import child_environment
-from talkahead.errors import Code, TalkaheadError
+from talkahead.errors import LaunchError
+from talkahead.serving.plain_names import PlainNames, is_plain
 
 STUB = "triton_python_backend_stub"
 PYTHON_TAG = f"{sys.version_info.major}.{sys.version_info.minor}"
 SOURCE_ROOT = Path(talkahead.__file__).resolve().parent.parent
 """The folder that holds the package, which need not be installed."""
-
-
-class LaunchError(TalkaheadError):
-    """The server cannot be started; the message says what to do."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, Code.UNAVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -99,16 +94,16 @@ def _library_folders() -> Iterator[Path]:
     yield Path(sys.base_prefix) / "lib"
 
 
-def prepare(runtime: Path, binary: Path | None = None) -> Installation:
+def prepare(names: PlainNames, binary: Path | None = None) -> Installation:
     """An installation that can start: `binary`, else the wheel, else `tritonserver` on the PATH.
 
     Args:
-        runtime: an empty folder, in use as long as the server runs.
+        names: their folder is empty, and in use as long as the server runs.
         binary: a tritonserver with its own backends, as in NVIDIA's container.
     """
     wheel = find_wheel()
     if binary is None and wheel is not None:
-        return _from_wheel(wheel, runtime)
+        return _from_wheel(wheel, names)
     found = binary or shutil.which("tritonserver")
     if found is None or not os.access(found, os.X_OK):
         raise LaunchError(
@@ -118,7 +113,7 @@ def prepare(runtime: Path, binary: Path | None = None) -> Installation:
     return Installation(Path(found), None, child_environment({}))
 
 
-def _from_wheel(wheel: Wheel, runtime: Path) -> Installation:
+def _from_wheel(wheel: Wheel, names: PlainNames) -> Installation:
     if not wheel.stub.is_file():
         versions = sorted(path.name for path in wheel.stub.parent.parent.glob("*"))
         raise LaunchError(
@@ -127,22 +122,48 @@ def _from_wheel(wheel: Wheel, runtime: Path) -> Installation:
     libpython = find_libpython()
     if libpython is None:
         raise LaunchError(missing_libpython())
-    backend = runtime / "backends" / "python"
+    backend = names.folder / "backends" / "python"
     backend.mkdir(parents=True)
     for source in (*wheel.python_backend.glob("*.so"), *wheel.python_backend.glob("*.py"), wheel.stub):
         (backend / source.name).symlink_to(source)
     # The models get this very package, also where it runs from a checkout that is not installed.
     (backend / "talkahead").symlink_to(Path(talkahead.__file__).parent)
-    libraries = [wheel.libraries] + ([libpython.parent] if libpython.is_absolute() else [])
+    libraries = [names.of(wheel.libraries, "libraries")]
+    if libpython.is_absolute():
+        libraries.append(names.of(libpython.parent, "libpython"))
     environment = child_environment(
         {
             # The interpreter in the stub ignores PYTHONPATH and PYTHONHOME. It takes the first python3 on
             # the PATH for itself, and so the virtual environment around that one.
-            "PATH": str(Path(sys.executable).parent),
+            "PATH": str(_interpreter(names)),
             "LD_LIBRARY_PATH": ":".join(map(str, libraries)),
         }
     )
-    return Installation(wheel.binary, runtime / "backends", environment)
+    return Installation(wheel.binary, backend.parent, environment)
+
+
+def _interpreter(names: PlainNames) -> Path:
+    """The folder of a python3 that finds its standard library and its packages under plain names."""
+    if is_plain(Path(sys.prefix)) and is_plain(Path(sys.base_prefix)):
+        return Path(sys.executable).parent
+    base = names.of(Path(sys.base_prefix), "python")
+    if sys.prefix == sys.base_prefix:
+        return base / "bin"
+    return _twin_environment(names.folder / "environment", base)
+
+
+def _twin_environment(folder: Path, base: Path) -> Path:
+    """Where python3 lies of a virtual environment like the running one, whose Python lies in `base`."""
+    own = Path(sys.prefix)
+    settings = (own / "pyvenv.cfg").read_text(encoding="utf-8")
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python3").symlink_to(base / "bin" / f"python{PYTHON_TAG}")
+    (folder / "pyvenv.cfg").write_text(
+        re.sub("(?m)^home *=.*$", f"home = {base}/bin", settings), encoding="utf-8"
+    )
+    for libraries in own.glob("lib*"):
+        (folder / libraries.name).symlink_to(libraries)
+    return folder / "bin"
 
 
 def missing_libpython() -> str:

@@ -21,6 +21,8 @@ _DRAIN_POLL_S = 0.2
 _RELOAD_GRACE_S = 0.5
 _EXIT_MARGIN_S = 5.0
 _CRASH_GRACE_S = 1.0
+_TRIAL_STATUS = 1
+_EXPLANATION_GRACE_S = 1.0
 _STEADY_S = 600.0
 """A server that ran this long gets all its restarts back."""
 
@@ -116,7 +118,10 @@ class _Run:
                 return Ending(
                     Outcome.NOT_STARTED, f"{waiting} not ready after {self.options.start_timeout_s:g} s"
                 )
-            self.events.wait(_READY_POLL_S)
+            self.events.watch_models(also_ended=True)
+            for event in self.events.wait(_READY_POLL_S):
+                if isinstance(event, ModelEnded) and not self._is_explained(event):
+                    return Ending(Outcome.NOT_STARTED, f"{event.death} during the start{self.log.last_words}")
             if len(self.log.loaded) > known:
                 known = len(self.log.loaded)
                 names = " ".join(sorted(self.log.loaded))
@@ -124,6 +129,27 @@ class _Run:
                           f"{time.monotonic() - began:.1f} s ({names})")  # fmt: skip
         self.events.watch_models()
         return self._say_something()
+
+    def _is_explained(self, ended: ModelEnded) -> bool:
+        """The log says why a process ended: then the server ends by itself, with the reasons of all models.
+
+        Or it was none of a model: the server tries the backend's program out, which says no, and asks for its
+        status at once.
+        """
+        process = ended.process
+        may_be_trial = not process.model and ended.status in (None, _TRIAL_STATUS)
+
+        def is_explained() -> bool:
+            return self.log.explains_end(process.model) or (may_be_trial and process.is_waited_for)
+
+        self._wait_until(is_explained, _EXPLANATION_GRACE_S)
+        return is_explained()
+
+    def _wait_until(self, holds: Callable[[], bool], limit_s: float) -> None:
+        """Follows the log until something holds, the server ended or it took too long."""
+        deadline = time.monotonic() + limit_s
+        while not holds() and self.server.ended() is None and (left_s := deadline - time.monotonic()) > 0:
+            self.events.wait(left_s)
 
     def _say_something(self) -> Ending | None:
         """Speaks once, so that no client pays for first uses, and that ready means that it speaks."""
@@ -135,8 +161,8 @@ class _Run:
                 match event:
                     case Spoken(failure):
                         return self._first_said(failure)
-                    case ModelEnded(process):
-                        return Ending(Outcome.BROKE, _death(process))
+                    case ModelEnded():
+                        return Ending(Outcome.BROKE, event.death)
             if self.signals.count:
                 return self._stop()
             if self.server.ended() is not None:
@@ -175,7 +201,7 @@ class _Run:
             case Spoken(failure) if watch.is_sick(failure):
                 return f"the server does not speak any more: {failure}"
             case ModelEnded(process) if self._is_death(process):
-                return _death(process)
+                return event.death
             case _:
                 return None
 
@@ -188,9 +214,7 @@ class _Run:
 
     def _await_crash(self) -> Ending:
         """The server ends once it has written its stack, unless it hangs over that."""
-        deadline = time.monotonic() + _CRASH_GRACE_S
-        while self.server.ended() is None and (left_s := deadline - time.monotonic()) > 0:
-            self.events.wait(left_s)
+        self._wait_until(lambda: False, _CRASH_GRACE_S)
         return Ending(Outcome.BROKE, f"the server crashed: {self.log.crash}")
 
     def _drain(self) -> Ending:
@@ -230,10 +254,6 @@ class _Run:
             "stopped" if clean else "stopped; Triton still counted requests in flight at its exit timeout"
         )
         return Ending(Outcome.STOPPED)
-
-
-def _death(process: ModelProcess) -> str:
-    return f"the process of model {process.model} died (pid {process.pid})"
 
 
 def show(line: str) -> None:

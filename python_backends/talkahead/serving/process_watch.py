@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,33 +18,69 @@ class ModelProcess:
 
     pid: int
     model: str
+    """Empty: the process ended before it was seen alive."""
     handle: int
 
     @classmethod
     def open(cls, pid: int, model: str) -> Self | None:
-        """None when the process ended before it could be watched."""
+        """None when the process is gone already, and was waited for by the server."""
         try:
             return cls(pid, model, os.pidfd_open(pid))
         except ProcessLookupError:
             return None
 
+    def exit_status(self) -> int | None:
+        """Negative: of a signal. Known as long as the server has not asked for it."""
+        try:
+            return os.waitstatus_to_exitcode(int(_stat(self.pid)[-1]))
+        except (OSError, ValueError):
+            return None
+
+    def death(self, status: int | None) -> str:
+        """A sentence about its end."""
+        whose = f"model {self.model}" if self.model else "a model"
+        if status is None:
+            return f"the process of {whose} died (pid {self.pid})"
+        how = f"status {status}" if status >= 0 else signal.Signals(-status).name
+        return f"the process of {whose} died (pid {self.pid}, {how})"
+
+    @property
+    def is_waited_for(self) -> bool:
+        """The server knows of its end."""
+        return not Path(f"/proc/{self.pid}").exists()
+
     def close(self) -> None:
         os.close(self.handle)
 
 
-def model_processes(server: int) -> Iterator[tuple[int, str]]:
-    """Process ids and models of a server's living Python models."""
+def model_processes(server: int, *, also_ended: bool = False) -> Iterator[tuple[int, str]]:
+    """Process ids and models of a server's Python models.
+
+    Args:
+        also_ended: those too, without a name, that ended and were not waited for by the server, which forgets
+            to when they end before they have spoken to it.
+    """
     for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
         try:
-            # After the name in parentheses, which may hold anything: state, parent.
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            if int(parent) != server or state in "ZX":
+            state, parent = _stat(pid)[:2]
+            if int(parent) != server:
+                continue
+            if state in "ZX":
+                if also_ended:
+                    yield pid, ""
                 continue
             arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except (OSError, ValueError):
             continue
         if arguments[0].endswith(STUB) and len(arguments) > 1:
-            yield int(folder.name), _model_name(Path(arguments[1]))
+            yield pid, _model_name(Path(arguments[1]))
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of a process: its state, its parent and more; the last is its exit status."""
+    # After the name in parentheses, which may hold anything.
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def _model_name(script: Path) -> str:

@@ -45,9 +45,15 @@ class StopSignals:
 
 @dataclass(frozen=True)
 class ModelEnded:
-    """A Python model's process is gone."""
+    """A Python model's process is gone; its exit status, where that could be had."""
 
     process: ModelProcess
+    status: int | None
+
+    @property
+    def death(self) -> str:
+        """A sentence that says so."""
+        return self.process.death(self.status)
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class ServerEvents:
         self._server, self._log, self._signals, self._syllable = server, log, signals, syllable
         self._unread = b""
         self._models: dict[int, ModelProcess] = {}
+        self._ended: set[int] = set()
+        """Processes whose end was told, and which the server has not asked for."""
         self._selector = selectors.DefaultSelector()
         for end in (signals.reader, syllable.ear):
             self._selector.register(end, selectors.EVENT_READ)
@@ -89,14 +97,19 @@ class ServerEvents:
             elif key.fileobj is self._syllable.ear:
                 happened.append(Spoken(self._syllable.heard()))
             elif isinstance(key.data, ModelProcess):
-                happened.append(ModelEnded(key.data))
+                happened.append(ModelEnded(key.data, key.data.exit_status()))
+                self._ended.add(key.data.pid)
                 self._forget(key.data)
         return happened
 
-    def watch_models(self) -> None:
-        """Adds the model processes that started since the last call."""
-        for pid, model in model_processes(self._server.pid):
-            if pid in self._models or (process := ModelProcess.open(pid, model)) is None:
+    def watch_models(self, *, also_ended: bool = False) -> None:
+        """Adds the model processes that started since the last call; `also_ended`: and those that ended."""
+        found = dict(model_processes(self._server.pid, also_ended=also_ended))
+        self._ended &= found.keys()
+        for pid, model in found.items():
+            if pid in self._ended or pid in self._models:
+                continue
+            if (process := ModelProcess.open(pid, model)) is None:
                 continue
             self._models[pid] = process
             self._selector.register(process.handle, selectors.EVENT_READ, process)
@@ -122,7 +135,7 @@ class ServerEvents:
         while chunk := self._read_chunk():
             *lines, self._unread = (self._unread + chunk).split(b"\n")
             for line in lines:
-                self._log.read(line.decode(errors="replace"))
+                self._log.read(self._server.names.undone(line.decode(errors="replace")))
 
     def _read_chunk(self) -> bytes:
         try:

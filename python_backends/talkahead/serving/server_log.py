@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -30,6 +31,9 @@ _NOISE = (
     "failed to load all models",
 )
 _KEPT_FAILURE_LINES = 40
+_KEPT_PRINTED_LINES = 3
+_UNTOLD = re.compile(r"Stub process '[^']+' is not healthy")
+"""What Triton says of a model whose process is gone."""
 
 
 class LogLevel(IntEnum):
@@ -63,6 +67,8 @@ class ServerLog:
     """Lines of that level, whether they are shown or not."""
     crash: str = ""
     """The signal that has hit the server, in its own words. Now and then it hangs then, and does not end."""
+    _printed: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_PRINTED_LINES))
+    """The last lines of processes, past Triton's log."""
     _failing: str | None = None
     """The model whose error goes on over the next lines (a traceback)."""
     _is_shown: bool = False
@@ -99,16 +105,35 @@ class ServerLog:
             return
         if self.level is not LogLevel.DEBUG and any(noise in line for noise in _NOISE):
             return
+        self._printed.append(line.strip())
         # The stack of an error that Triton reports is noise; an exception that ended a process is not.
         self._is_shown |= line.startswith("Traceback ")
         if self._is_shown or not _TRACE.match(line):
             self.show(f"             {line}")
 
+    def explains_end(self, model: str) -> bool:
+        """Why a process ended: its model did not load, and has said why, or another's failure ended them all.
+
+        Args:
+            model: empty if it is not known.
+        """
+        if model and model not in self.loaded:
+            return self._tells_why(model)
+        return bool(self.failures) if model else any(map(self._tells_why, self.failures))
+
+    def _tells_why(self, model: str) -> bool:
+        return model in self.failures and not _UNTOLD.search(self.failures[model])
+
+    @property
+    def last_words(self) -> str:
+        """Of the processes, for the end of a sentence."""
+        return f"; printed last: {' '.join(self._printed)}" if self._printed else ""
+
     @property
     def reason(self) -> str:
         """Why the server did not start, as far as its log tells."""
         if not self.failures:
-            return "the server stopped by itself; --log-level info shows its whole log"
+            return f"the server stopped by itself{self.last_words}; --log-level info shows its whole log"
         return "\n".join(
             f"model {model} did not load: {_short(text)}" for model, text in self.failures.items()
         )

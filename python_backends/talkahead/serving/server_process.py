@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
 from talkahead.serving.addresses import Addresses
 from talkahead.serving.installation import prepare
+from talkahead.serving.plain_names import PlainNames, plain_folder
 from talkahead.serving.server_log import LogLevel
 from talkahead.transport.rendezvous import draining_flag
 
@@ -47,9 +47,10 @@ class ServerProcess:
     """A started server, with the folders that live as long as it does."""
 
     def __init__(self, options: ServeOptions) -> None:
-        self._runtime = Path(tempfile.mkdtemp(prefix="talkahead-runtime-"))
+        self._runtime = plain_folder("talkahead-runtime-")
+        self.names = PlainNames(self._runtime)
         # Apart from the runtime folder, whose longer name a socket's path would not have room for.
-        self._meeting_place = Path(tempfile.mkdtemp(prefix="talkahead-"))
+        self._meeting_place = plain_folder("talkahead-")
         try:
             self._process = self._start(options)
         except BaseException:
@@ -60,9 +61,9 @@ class ServerProcess:
         os.set_blocking(self.log_pipe.fileno(), False)
 
     def _start(self, options: ServeOptions) -> subprocess.Popen[bytes]:
-        installation = prepare(self._runtime, options.binary)
+        installation = prepare(self.names, options.binary)
         threads = {THREADS_PREFIX + model.upper(): str(count) for model, count in options.threads.items()}
-        command = [str(installation.binary), *_arguments(options, installation.backends, self._runtime.name)]
+        command = [str(installation.binary), *_arguments(options, installation.backends, self.names)]
         if setpriv := shutil.which("setpriv"):
             # The server ends with this launcher, however that ends.
             command = [setpriv, "--pdeathsig", "TERM", "--", *command]
@@ -103,19 +104,19 @@ class ServerProcess:
         self._process.wait()
         if self.log_pipe is not None:
             self.log_pipe.close()
+        self._remove_folders()  # which may lie among the regions
         for region in _SHARED_MEMORY.glob(f"{self._runtime.name}*"):
             region.unlink(missing_ok=True)
-        self._remove_folders()
 
     def _remove_folders(self) -> None:
         for folder in (self._meeting_place, self._runtime):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _arguments(options: ServeOptions, backends: Path | None, name: str) -> list[str]:
+def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) -> list[str]:
     addresses = options.addresses
     flags = {
-        "model-repository": options.repository,
+        "model-repository": names.of(options.repository, "models"),
         "grpc-address": addresses.host,
         "grpc-port": addresses.grpc,
         "http-address": addresses.host,
@@ -125,7 +126,7 @@ def _arguments(options: ServeOptions, backends: Path | None, name: str) -> list[
         "exit-timeout-secs": options.exit_timeout_s,
         "model-load-thread-count": len(options.models),
         # Shared memory of a server that was killed can be told from another's.
-        "backend-config": f"python,shm-region-prefix-name={name}",
+        "backend-config": f"python,shm-region-prefix-name={names.folder.name}",
         "allow-gpu-metrics": str(_has_gpu()).lower(),
         "log-verbose": 1 if options.log_level is LogLevel.DEBUG else 0,
     }

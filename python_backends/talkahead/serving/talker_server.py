@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.config import ModelConfig, RequestOptions
+from talkahead.config import ModelConfig, Real, RequestOptions
 from talkahead.drafting.offer import Offer
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
@@ -29,6 +29,8 @@ from talkahead.transport.receivers import AcknowledgementReceiver
 from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
 
+_MIN_PACE = 0.1
+"""Low, for listeners of files can wait, and a machine is busy with other things now and then."""
 _WARM_UP_SYMBOLS = 40
 _WARM_UP_SECONDS = 0.5
 
@@ -75,6 +77,9 @@ class TalkerServer:
             speech=speech,
             tokens=tokens,
             max_pending=config.whole("max_pending", EngineConfig.max_pending),
+            min_pace=config.real(
+                "min_pace", _MIN_PACE, Real(0.0, 1.0, note=" (0 = nobody is refused for it)")
+            ),
         )
         _warm_up(backbone, limits, self._methods, offer)
         # The engine wants the socket's address, so the socket is bound first and read afterwards.

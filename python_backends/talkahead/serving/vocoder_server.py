@@ -6,9 +6,10 @@ Shapes: W frames of a window, C codebooks.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +19,19 @@ from talkahead.families.contracts import CodecWindow, Decoded
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.carries import Carries
+from talkahead.serving.decode_cost import DecodeCost
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
-from talkahead.transport.messages import WindowDone
+from talkahead.transport.messages import PassBegun, WindowDone
 from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import WindowHeader
 
 _WIDTH_STEP = 16
 """Windows whose widths fall into one step of this many frames are decoded together, with little padding."""
 _WARM_UP_FRAMES = (3, 16, 40)
+_WARM_UP_WINDOWS = 4
 
 
 @dataclass(frozen=True)
@@ -64,22 +67,43 @@ class VocoderServer:
         self._rate = np.array([speech.sample_rate_hz], np.int32)
         self._carries = Carries()
         self._acknowledgements = AcknowledgementSender()
-        for width in _WARM_UP_FRAMES:
-            silence = CodecWindow(np.tile(np.array(speech.silence), (width, 1)), 0, width, 0, 0)
-            for batch in (1, min(4, config.max_batch_size)):
-                self._codec.decode([silence] * batch, [None] * batch)
+        self._cost = DecodeCost()
+        self._warm_up(np.array(speech.silence), min(_WARM_UP_WINDOWS, config.max_batch_size))
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         """Answers through the senders, so that a window is acknowledged after its audio has left."""
         windows = [window for request in requests if (window := self._read(request)) is not None]
-        for together in _rounds(windows):
-            # Narrow windows first: they are first chunks.
-            for group in sorted({window.width_group for window in together}):
-                self._speak([window for window in together if window.width_group == group])
+        oldest = _oldest(windows)
+        for together in self._passes(windows):
+            self._announce(together, oldest)
+            self._speak(together)
 
     def close(self) -> None:
         self._acknowledgements.close()
         self._telemetry.close()
+
+    def _warm_up(self, silence: npt.NDArray[np.int64], most: int) -> None:
+        """Decodes as it will for requests, and measures that; but not the first time, which loads weights."""
+
+        def decode(windows: int, width: int) -> float:
+            window = CodecWindow(np.tile(silence, (width, 1)), 0, width, 0, 0)
+            began = perf_counter()
+            self._codec.decode([window] * windows, [None] * windows)
+            return perf_counter() - began
+
+        decode(1, _WARM_UP_FRAMES[0])
+        for width in _WARM_UP_FRAMES:
+            self._cost.add(1, width, decode(1, width))
+            if (together := self._cost.windows_of_a_pass(width, most)) > 1:
+                self._cost.add(together, width, decode(together, width))
+
+    def _passes(self, windows: Sequence[_Window]) -> Iterable[list[_Window]]:
+        """The parts of a batch that are decoded together, narrow windows first: they are first chunks."""
+        for together in _rounds(windows):
+            for group in sorted({window.width_group for window in together}):
+                alike = [window for window in together if window.width_group == group]
+                size = self._cost.windows_of_a_pass(_width(alike), len(alike))
+                yield from (alike[first : first + size] for first in range(0, len(alike), size))
 
     def _read(self, request: InferenceRequest) -> _Window | None:
         """None where it cannot be read, which is told to whom it can be told."""
@@ -95,11 +119,20 @@ class VocoderServer:
                 self._acknowledge(header, ok=False)
             return None
 
+    def _announce(self, windows: list[_Window], oldest: Mapping[int, int]) -> None:
+        """To every talker of the batch: no word from here for a while does not mean that all is over."""
+        seconds = self._cost.seconds(len(windows), _width(windows))
+        for address, sequence in oldest.items():
+            self._acknowledgements.send(address, PassBegun(sequence, seconds))
+
     def _speak(self, windows: list[_Window]) -> None:
-        with self._telemetry.timed("vocoder"):
-            decoded = self._decoded(windows)
+        began = perf_counter()
+        decoded = self._decoded(windows)
+        seconds = perf_counter() - began
+        self._telemetry.stage("vocoder", seconds)
+        self._cost.add(len(windows), _width(windows), seconds)
         for window, one in zip(windows, decoded, strict=True):
-            self._answer(window, one)
+            self._answer(window, one, seconds / len(windows))
 
     def _decoded(self, windows: list[_Window]) -> Sequence[Decoded | None]:
         """Of each window; None where it failed. A failed batch is tried one by one."""
@@ -112,10 +145,13 @@ class VocoderServer:
                 return [None]
             return [one for window in windows for one in self._decoded([window])]
 
-    def _answer(self, window: _Window, decoded: Decoded | None) -> None:
+    def _answer(self, window: _Window, decoded: Decoded | None, seconds: float) -> None:
         """A failed window is an empty chunk and a negative acknowledgement: the talker ends its stream.
 
         Each must be ended, for Triton keeps their order: one that is not holds up all that come after it.
+
+        Args:
+            seconds: that its decoding took.
         """
         if decoded is not None:
             self._carries.keep(window.header, decoded.carry)
@@ -125,7 +161,7 @@ class VocoderServer:
             partial(self._response, window, decoded),
             partial(self._response, window, None),
         )
-        self._acknowledge(window.header, ok=is_sent and decoded is not None)
+        self._acknowledge(window.header, ok=is_sent and decoded is not None, seconds=seconds)
 
     def _response(self, window: _Window, decoded: Decoded | None) -> object:
         header = window.header
@@ -137,9 +173,22 @@ class VocoderServer:
             STATS=window.stats,
         )
 
-    def _acknowledge(self, header: WindowHeader, ok: bool) -> None:
-        done = WindowDone(header.stream, header.generation, header.chunk, ok)
+    def _acknowledge(self, header: WindowHeader, ok: bool, seconds: float = 0.0) -> None:
+        done = WindowDone(header.stream, header.generation, header.chunk, ok, seconds)
         self._acknowledgements.send(header.address, done)
+
+
+def _width(windows: Sequence[_Window]) -> int:
+    """Of a pass: its widest window's."""
+    return max(len(window.frames) for window in windows)
+
+
+def _oldest(windows: Sequence[_Window]) -> dict[int, int]:
+    """The lowest sequence of each talker's windows, by its address."""
+    oldest: dict[int, int] = {}
+    for header in (window.header for window in windows):
+        oldest[header.address] = min(header.sequence, oldest.get(header.address, header.sequence))
+    return oldest
 
 
 def _rounds(windows: Sequence[_Window]) -> Iterable[list[_Window]]:

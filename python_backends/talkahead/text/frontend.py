@@ -42,6 +42,8 @@ class TextSegment:
     """The characters of the client's text that this segment speaks."""
     pause_s: float = 0.0
     """Silence to add after the segment, in seconds; 0.0 after the last one."""
+    spoken: tuple[SpokenWord, ...] = ()
+    """The words and pauses, each with its phonemes: what a teacher is told."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class TextFrontend:
         phonemes = np.array([symbol for word in words for symbol in word.symbols], np.int32)  # (T,)
         symbols = np.column_stack((phonemes, self._prosody.predict(words)))  # (T, 4)
         pause_s = _pause_s(text, piece, following) if following else 0.0
-        return TextSegment(_written(words), symbols, tokens[0].start, tokens[-1].end, pause_s)
+        return TextSegment(_written(words), symbols, tokens[0].start, tokens[-1].end, pause_s, tuple(words))
 
 
 def _pause_s(text: str, piece: _Piece, following: _Piece) -> float:

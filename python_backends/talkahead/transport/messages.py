@@ -8,20 +8,40 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict, dataclass
+from typing import get_args
 
-_WINDOW_DONE = struct.Struct("<cqqqB")
+_WINDOW_DONE = struct.Struct("<cqqqBd")
 _DONE_TAG = b"W"
 MAX_DATAGRAM = 65_536
 
 
 @dataclass(frozen=True)
 class WindowDone:
-    """The vocoder is done with a window; `ok` is false when it failed."""
+    """The vocoder is done with a window; `ok` is false when it failed.
+
+    Args:
+        seconds: its share of the time that its pass through the codec took.
+    """
 
     stream: int
     generation: int
     chunk: int
     ok: bool = True
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PassBegun:
+    """The vocoder begins to decode a part of a batch: no word is to be expected of it until that is done.
+
+    Args:
+        oldest: the lowest sequence in the batch. Triton hands the windows over in their order: one that left
+            well before, and is not in it, never will be.
+        seconds: what the part will take, as far as is measured.
+    """
+
+    oldest: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -77,16 +97,17 @@ class LoadReport:
     windows_in_flight: int = 0
 
 
-Datagram = WindowDone | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport
-_JSON_KINDS: dict[str, type[StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport]] = {
-    kind.__name__: kind for kind in (StreamProgress, CancelRequest, CancelReport, LoadRequest, LoadReport)
-}
+_Plain = PassBegun | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport
+Datagram = WindowDone | _Plain
+_JSON_KINDS: dict[str, type[_Plain]] = {kind.__name__: kind for kind in get_args(_Plain)}
 
 
 def encode(message: Datagram) -> bytes:
     """One datagram. Windows, of which there are many, are packed; the rest is JSON."""
     if isinstance(message, WindowDone):
-        return _WINDOW_DONE.pack(_DONE_TAG, message.stream, message.generation, message.chunk, message.ok)
+        return _WINDOW_DONE.pack(
+            _DONE_TAG, message.stream, message.generation, message.chunk, message.ok, message.seconds
+        )
     return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode()
 
 
@@ -94,10 +115,10 @@ def decode(data: bytes) -> Datagram:
     """The inverse of `encode`; raises ValueError for anything else."""
     if data[:1] == _DONE_TAG:
         try:
-            _, stream, generation, chunk, ok = _WINDOW_DONE.unpack(data)
+            _, stream, generation, chunk, ok, seconds = _WINDOW_DONE.unpack(data)
         except struct.error as error:
             raise ValueError(f"a window datagram of {len(data)} bytes") from error
-        return WindowDone(stream, generation, chunk, bool(ok))
+        return WindowDone(stream, generation, chunk, bool(ok), seconds)
     fields = json.loads(data)
     try:
         return _JSON_KINDS[fields.pop("kind")](**fields)

@@ -18,6 +18,7 @@ from talkahead.transport.messages import (
     Datagram,
     LoadReport,
     LoadRequest,
+    PassBegun,
     StreamProgress,
     WindowDone,
     decode,
@@ -32,6 +33,8 @@ class Listener(Protocol):
     """What the talker does with a datagram; `TalkerEngine` fits."""
 
     def acknowledge(self, done: WindowDone) -> None: ...
+
+    def expect(self, begun: PassBegun) -> None: ...
 
     def cancel(self, stream: int | None, request_id: str | None) -> int: ...
 
@@ -85,6 +88,8 @@ class AcknowledgementReceiver(_Receiver):
         match message:
             case WindowDone():
                 listener.acknowledge(message)
+            case PassBegun():
+                listener.expect(message)
             case CancelRequest(stream, request_id, reply_to):
                 self._reply(reply_to, CancelReport(listener.cancel(stream, request_id)))
             case LoadRequest(reply_to):

@@ -12,6 +12,7 @@ import torch
 from public_folders import medusa_heads, write_codec, write_llasa, write_neutts
 from safetensors.torch import load_file, save_file
 from talkahead.drafting.offer import read_offer
+from talkahead.serving import doctor
 from talkahead.speech_format import SpeechFormat
 
 from build_engines import import_checkpoint
@@ -230,3 +231,22 @@ def test_the_command_line_is_checked(
     with pytest.raises(SystemExit):
         main(["import-checkpoint", *arguments])
     assert sentence in capsys.readouterr().err
+
+
+def test_the_doctor_judges_it_by_its_own_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder) == 0
+    repository = folder.parent / "repository"
+
+    def told() -> list[str]:
+        """What the doctor says of the repository, rather than of this machine."""
+        doctor.examine(repository, ())
+        lines = capsys.readouterr().out.splitlines()
+        return [line for line in lines if "/1/" in line or "  family: " in line]
+
+    whole = told()
+    assert {line[:4] for line in whole} == {"ok  "} and "ok    family: llasa" in whole
+    assert any("vocoder/1/config.json" in line for line in whole)
+    (repository / "vocoder" / "1" / "config.json").unlink()
+    (repository / "frontend" / "1" / "tokenizer.json").unlink()
+    missing = [line for line in told() if line.startswith("MISS")]
+    assert missing == ["MISS  vocoder/1/config.json: none", "MISS  family: cannot be loaded"]

@@ -151,6 +151,16 @@ class Outlet:
         return StopReason(self.windows[-1].header.reason)
 
 
+class _Telemetry(NoTelemetry):
+    """Keeps who was late."""
+
+    def __init__(self) -> None:
+        self.lates: list[tuple[str, float]] = []
+
+    def late(self, stream: str, seconds: float) -> None:
+        self.lates.append((stream, seconds))
+
+
 class Rig:
     """The loop over a scripted backbone, a clock set by hand, and a vocoder that answers when told to."""
 
@@ -162,13 +172,15 @@ class Rig:
         self.answered: set[tuple[int, int, int]] = set()
         self.progress: list[StreamProgress] = []
         self.logged: list[str] = []
+        telemetry = _Telemetry()
+        self.late = telemetry.lates
         self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
             self.backbone,
             DecodeStep(self.backbone, NullDrafter(), MatchVerifier()),
             config,
             clock=lambda: self.now,
-            telemetry=NoTelemetry(),
+            telemetry=telemetry,
             address=address,
             report_progress=self._take_progress,
             log=self.logged.append,

@@ -29,7 +29,7 @@ from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.errors import TalkaheadError
-from talkahead.transport.messages import StreamProgress, WindowDone
+from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
 from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
 from talker_fakes import CONFIG, Outlet
 
@@ -141,6 +141,10 @@ class AnyStreams(RuleBasedStateMachine):
         self.awaited.discard(window)
         self.streams.acknowledge(WindowDone(*window, ok), self.now)
 
+    @rule(oldest=st.integers(0, 99), seconds=st.sampled_from([0.0, 0.1, 1.0]))
+    def expect(self, oldest: int, seconds: float) -> None:
+        self.streams.expect(PassBegun(oldest, seconds), self.now)
+
     @precondition(lambda self: self.sent)
     @rule(number=st.integers(0, 99))
     def lose(self, number: int) -> None:
@@ -221,7 +225,7 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "a lost window is still in flight": (InFlight, "remove", lambda self, chunk: None),
     "the error comes first": (Stream, "end", _end_with_the_error_first),
     "nothing is awaited": (Stream, "settle", _settle_too_early),
-    "idle streams stay": (InFlight, "idle_at", lambda self, timeout_s: float("inf")),
+    "idle streams stay": (InFlight, "idle_at", lambda self, *_: float("inf")),
 }
 
 

@@ -91,6 +91,9 @@ class Server:
     def ended(self, reason: StopReason) -> None:
         self.ends.append(reason)
 
+    def late(self, stream: str, seconds: float) -> None:
+        """On a busy machine a stream may be."""
+
     def submit(
         self,
         stream: int,

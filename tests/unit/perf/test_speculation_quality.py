@@ -13,11 +13,13 @@ from perf.speculation.mel_groups import mel_groups, mel_spectra
 from perf.speculation.quality import Quality, Speech, Spoken, spans
 from perf.speculation.token_swap import TokenSwap
 
-HEARD = Hearing(duration_s=2.0, teacher_s=2.0, edits=0, words=8, heard="", mel_cepstral_db=4.0, tail_s=0.1)
+HEARD = Hearing(duration_s=2.0, teacher_s=2.0, edits=0, words=8, heard="", p808=4.0, tail_s=0.1)
 
 
-def _spoken(edits: int, digest: str = "", words: int = 10, ending: str = "right", db: float = 4.0) -> Spoken:
-    return Spoken(digest, 41, 20, 2.0, edits, words, db, ending)
+def _spoken(
+    edits: int, digest: str = "", words: int = 10, ending: str = "right", p808: float = 4.0
+) -> Spoken:
+    return Spoken(digest, 41, 20, 2.0, edits, words, p808, ending)
 
 
 def _speech(*spoken: Spoken) -> Speech:
@@ -36,12 +38,12 @@ def test_differences_are_taken_in_pairs() -> None:
 
 
 def test_fewer_sentences_are_compared_with_plain_decoding_of_the_same() -> None:
-    plain = _speech(_spoken(0, "a"), _spoken(2, "b"), _spoken(10, "c", ending="never", db=9.0))
-    own = _speech(_spoken(1, "a"), _spoken(2, "x", ending="cut", db=5.0))
+    plain = _speech(_spoken(0, "a"), _spoken(2, "b"), _spoken(10, "c", ending="never", p808=9.0))
+    own = _speech(_spoken(1, "a"), _spoken(2, "x", ending="cut", p808=5.0))
     found = Quality.of(own, plain)
     assert (found.sentences, found.word_errors, found.plain_word_errors) == (2, 15.0, 10.0)
     assert (found.wrong_endings, found.plain_wrong_endings) == (50.0, 0.0)
-    assert (found.mel_cepstral_db, found.plain_mel_cepstral_db) == (4.5, 4.0)
+    assert (found.p808, found.plain_p808) == (4.5, 4.0)
     assert found.same_tokens == 1 and found.endings["cut"] == 1
     assert found.committed_per_step == 2.0
     with pytest.raises(ValueError):

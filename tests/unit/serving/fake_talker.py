@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from queue import Queue
 
-from talkahead.transport.messages import LoadReport, WindowDone
+from talkahead.transport.messages import LoadReport, PassBegun, WindowDone
 from talkahead.transport.receivers import AcknowledgementReceiver
 
 
@@ -13,6 +13,8 @@ class Acknowledged:
 
     def __init__(self) -> None:
         self._done: Queue[WindowDone] = Queue()
+        self.told: list[WindowDone | PassBegun] = []
+        """All of it, in order."""
         self.cancelled: list[tuple[int | None, str | None]] = []
         self._receiver = AcknowledgementReceiver()
         self._receiver.start(self)
@@ -28,7 +30,11 @@ class Acknowledged:
         self._receiver.close()
 
     def acknowledge(self, done: WindowDone) -> None:
+        self.told.append(done)
         self._done.put(done)
+
+    def expect(self, begun: PassBegun) -> None:
+        self.told.append(begun)
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         self.cancelled.append((stream, request_id))

@@ -1,10 +1,11 @@
 """Stands in for tritonserver in tests of the launcher: same flags, log lines, pages and child processes.
 
 Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
-after the start, once). Files in the repository: `open_streams` is the metrics page's number; `mute` is the
-error of each request for speech, a line per request, the last for all that follow; `complaint` becomes an
-error in the log; `unloaded` names a model that is not in the index; `crash` makes it say that it was hit by a
-signal, and do nothing any more.
+after the start, once), "vanish" (its process ends while it loads, and nothing is made of that). Files in the
+repository: `open_streams` is the metrics page's number; `mute` is the error of each request for speech, a
+line per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded` names a
+model that is not in the index; `crash` makes it say that it was hit by a signal, and do
+nothing any more.
 """
 
 import json
@@ -82,6 +83,9 @@ def start(model: Path) -> subprocess.Popen[bytes]:
     if behaviour(model) == "die":
         seconds = "0.7"
         (model / "behaviour").unlink()
+    if behaviour(model) == "vanish":
+        last_words = "import sys; sys.exit('cannot open libpython')"
+        return subprocess.Popen([sys.executable, "-c", last_words])
     # An interpreter under the stub's name, which runs the "model".
     script = model / "1" / "model.py"
     script.parent.mkdir(exist_ok=True)
@@ -101,10 +105,13 @@ def main() -> int:
     for port in ("http-port", "metrics-port"):
         pages = ThreadingHTTPServer((FLAGS["http-address"], int(FLAGS[port])), Pages)
         threading.Thread(target=pages.serve_forever, daemon=True).start()
+    # As Triton tries the backend's program out; it waits for it, sooner or later.
+    with subprocess.Popen(["false"]):
+        time.sleep(0.4)
     children = [start(model) for model in MODELS]
     log("E", "CudaDriverHelper has not been initialized.")
     log("W", "mind the gap")
-    for model in MODELS:
+    for model in (one for one in MODELS if behaviour(one) != "vanish"):
         log("I", f"successfully loaded '{model.name}'")
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())

@@ -38,6 +38,16 @@ def test_threads_of_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.Cap
     assert "--threads singer: the repository has talker" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["my talker", "rôle"])
+def test_a_model_that_triton_cannot_start(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "config.pbtxt").touch()
+    assert command.main(["serve", "--repository", str(tmp_path)]) == 1
+    assert f"--repository {tmp_path}: Triton cannot start a model named '{name}'" in capsys.readouterr().err
+
+
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["serve", "--help"])
@@ -71,5 +81,5 @@ def test_a_port_that_is_taken() -> None:
 def test_the_doctor_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.examine(tmp_path, (0,)) == 1
     shown = capsys.readouterr().out
-    assert "MISS  talker/1/model.safetensors: none\n      -> give --repository" in shown
-    assert "6 things are missing" in shown
+    assert "MISS  talker/1/manifest.json: none\n      -> give --repository" in shown
+    assert "3 things are missing" in shown

@@ -5,15 +5,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
+import public_folders
 import pytest
 from fake_backend import FakeBackend, Request, TritonError, string
 from talkahead.config import ModelConfig
+from talkahead.families.frontend_config import FrontendConfig
+from talkahead.families.registry import family_names
+from talkahead.families.table_encoder import EncoderConfig, NamedVoice
+from talkahead.families.text_tokens import TOKENIZER
 from talkahead.serving.frontend_server import FrontendServer
+from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import StreamProgress
 from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
 from talkahead.transport.senders import ProgressSender
@@ -280,18 +287,39 @@ def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask)
     assert {header.reference for header in headers(plain)} == {0}
 
 
-def test_its_process_does_without_torch(repository: Path) -> None:
+@pytest.fixture(scope="module", params=family_names())
+def family_repository(
+    request: pytest.FixtureRequest, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """What a frontend reads, of each family."""
+    if request.param == "phonemic":
+        return repository
+    folder = tmp_path_factory.mktemp(request.param)
+    frontend, encoder, vocoder = (folder / name / "1" for name in ("frontend", "encoder", "vocoder"))
+    for version in (frontend, encoder, vocoder):
+        version.mkdir(parents=True)
+    tokenizer = getattr(public_folders, f"{request.param}_tokenizer")()
+    tokenizer.backend_tokenizer.save(str(frontend / TOKENIZER))
+    FrontendConfig().save(frontend)
+    EncoderConfig(first_speech=0, codebooks=(32,), voices=(NamedVoice("tara"),)).save(encoder)
+    replace(SpeechFormat.read(repository / "vocoder" / "1"), family=request.param).save(vocoder)
+    return folder
+
+
+def test_its_process_does_without_torch(family_repository: Path) -> None:
     """Which would take it half a second and 200 MB."""
-    program = f"""
+    program = """
 import sys
 from pathlib import Path
 import talkahead.serving.frontend_server
 from talkahead.families.registry import load_family
 from talkahead.speech_format import SpeechFormat
-speech = SpeechFormat.read(Path({str(repository / "vocoder" / "1")!r}))
+frontend, encoder, vocoder = (Path(sys.argv[1], name, "1") for name in ("frontend", "encoder", "vocoder"))
+speech = SpeechFormat.read(vocoder)
 family = load_family(speech.family)
-family.voices(Path({str(repository / "encoder" / "1")!r}))
-list(family.frontend(Path(), speech).segments("Hello.", "Hi."))
+family.voices(encoder)
+list(family.frontend(frontend, speech).segments("Hello.", "Hi."))
 sys.exit("torch" in sys.modules)
 """
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    command = [sys.executable, "-c", program, str(family_repository)]
+    assert subprocess.run(command, check=False).returncode == 0

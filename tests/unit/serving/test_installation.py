@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
+from talkahead.errors import LaunchError
 from talkahead.serving import installation
-from talkahead.serving.installation import PYTHON_TAG, STUB, LaunchError, Wheel, prepare
+from talkahead.serving.installation import PYTHON_TAG, STUB, Wheel, prepare
+from talkahead.serving.plain_names import PlainNames
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wheel:
 
 
 def test_the_wheel_gets_the_shape_that_the_server_wants(wheel: Wheel, tmp_path: Path) -> None:
-    prepared = prepare(tmp_path / "runtime")
+    prepared = prepare(PlainNames(tmp_path / "runtime"))
     assert prepared.binary == wheel.binary and prepared.backends is not None
     backend = prepared.backends / "python"
     names = {path.name for path in backend.iterdir()}
@@ -36,25 +40,46 @@ def test_the_wheel_gets_the_shape_that_the_server_wants(wheel: Wheel, tmp_path: 
     assert prepared.environment["PATH"].split(":")[0] == str(Path(sys.executable).parent)
 
 
+def test_python_finds_everything_under_plain_names(
+    wheel: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own library too, where it lies in such a folder: a virtual environment says where in a file."""
+    environment, python = tmp_path / "my clône", tmp_path / "pythôn"
+    venv.create(environment, symlinks=True)
+    python.symlink_to(sys.base_prefix)
+    monkeypatch.setattr(sys, "prefix", str(environment))
+    monkeypatch.setattr(sys, "base_prefix", str(python))
+    folder = tmp_path / "runtime"
+    prepared = prepare(PlainNames(folder))
+    assert str(python) not in prepared.environment["LD_LIBRARY_PATH"]
+    asked = "import sys, sysconfig; print(sys.prefix, sys.base_prefix, sysconfig.get_path('purelib'))"
+    python3 = Path(prepared.environment["PATH"].split(":")[0]) / "python3"
+    said = subprocess.run([python3, "-c", asked], capture_output=True, text=True, check=True).stdout
+    prefix, base_prefix, packages = said.split()
+    assert Path(prefix).parent == folder and Path(base_prefix) == folder / "python"
+    assert Path(packages).is_relative_to(folder)
+    assert Path(packages).resolve().is_relative_to(environment)
+
+
 def test_a_given_server_is_left_as_it_is(wheel: Wheel, tmp_path: Path) -> None:
-    prepared = prepare(tmp_path / "runtime", Path(sys.executable))
+    prepared = prepare(PlainNames(tmp_path / "runtime"), Path(sys.executable))
     assert prepared.binary == Path(sys.executable) and prepared.backends is None
     assert not (tmp_path / "runtime").exists()
 
 
 def test_what_is_missing_is_named(wheel: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LaunchError, match="is no program on this machine"):
-        prepare(tmp_path / "runtime", tmp_path / "nothing")
+        prepare(PlainNames(tmp_path / "runtime"), tmp_path / "nothing")
     monkeypatch.setattr(installation, "find_libpython", lambda: None)
     with pytest.raises(LaunchError, match=f"apt-get install libpython{PYTHON_TAG}"):
-        prepare(tmp_path / "runtime")
+        prepare(PlainNames(tmp_path / "runtime"))
     wheel.stub.rename(wheel.stub.parent.with_name("2.7"))
     with pytest.raises(LaunchError, match=f"no backend for Python {PYTHON_TAG}; it has .*2.7"):
-        prepare(tmp_path / "runtime")
+        prepare(PlainNames(tmp_path / "runtime"))
 
 
 def test_without_wheel_and_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "find_wheel", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match="pip install nvidia-pytriton"):
-        prepare(tmp_path / "runtime")
+        prepare(PlainNames(tmp_path / "runtime"))

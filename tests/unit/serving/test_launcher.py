@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -110,6 +111,14 @@ def test_a_model_that_does_not_load_is_the_reason(launch: Launch, folder: Path) 
     assert server.process.wait(20) == 1
     assert "model frontend did not load: ValueError: no weights (at model.py(3): x)" in server.log
     assert "restarting" not in server.log
+
+
+def test_a_process_that_ends_while_it_loads_ends_the_wait(launch: Launch, folder: Path) -> None:
+    (folder / "frontend" / "behaviour").write_text("vanish")
+    server = launch()
+    assert server.process.wait(20) == 1
+    assert re.search(r"error: the process of a model died \(pid \d+, status 1\) during the start", server.log)
+    assert server.log.endswith("; printed last: cannot open libpython\ngiving up\n")
 
 
 def test_a_server_that_does_not_speak_is_not_ready(launch: Launch, folder: Path) -> None:

@@ -77,3 +77,23 @@ def test_a_crash_is_noticed_and_a_request_to_stop_is_none(shown: list[str]) -> N
 
 def test_a_server_that_says_nothing(shown: list[str]) -> None:
     assert "--log-level info" in read(shown).reason
+
+
+def test_the_end_of_a_process_is_explained(shown: list[str]) -> None:
+    failed = OLD.replace("{text}", "failed to load '{model}' version 1: Internal: {reason}")
+    died = failed.format(level="E", model="tts", reason="Stub process 'tts_0_0' is not healthy.")
+    raised = failed.format(level="E", model="talker", reason="ValueError: no weights")
+    loaded = OLD.format(level="I", text="successfully loaded 'vocoder'")
+    log = read(shown, loaded)
+    assert not any(map(log.explains_end, ("tts", "talker", "vocoder", "")))
+    log = read(shown, loaded, died, raised)
+    assert not log.explains_end("tts") and all(map(log.explains_end, ("talker", "vocoder", "")))
+    assert not any(map(read(shown, loaded, died).explains_end, ("tts", "")))
+
+
+def test_the_last_words_of_processes(shown: list[str]) -> None:
+    lines = [str(number) for number in range(9)]
+    log = read(shown, *lines, "terminate called after throwing", "  what():  stol")
+    assert log.last_words == "; printed last: 8 terminate called after throwing what():  stol"
+    assert log.reason.startswith(f"the server stopped by itself{log.last_words}; ")
+    assert read(shown, OLD.format(level="W", text="of Triton")).last_words == ""

@@ -43,6 +43,19 @@ def test_the_talker_counts_its_streams() -> None:
     assert metrics["talkahead_step_seconds"] == [0.002]
 
 
+def test_streams_that_were_late_are_counted_and_in_the_log() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    telemetry.late("stream 7 (request 'mine')", 1.5)
+    telemetry.late("stream 8 (request '')", 2.0)
+    telemetry.close()
+    assert metrics["talkahead_late_streams"] == [1, 2]
+    assert metrics["talkahead_late_seconds"] == [1.5, 3.5]
+    assert metrics.Logger.warnings[0] == (
+        "stream 7 (request 'mine') was late: its listener waited 1.5 s in all for it to go on"
+    )
+
+
 def test_speculation_is_counted_by_drafter_and_verifier() -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)

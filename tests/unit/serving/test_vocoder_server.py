@@ -14,7 +14,9 @@ from fake_talker import Acknowledged
 from talkahead.audio.codec import Codec
 from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch
+from talkahead.serving.decode_cost import DecodeCost
 from talkahead.serving.vocoder_server import VocoderServer
+from talkahead.transport.messages import PassBegun, WindowDone
 from talkahead.types import Stats, StopReason, WindowHeader
 
 HOP = 320
@@ -42,6 +44,7 @@ def window(
     last: int = 0,
     address: int = 0,
     stream: int = 1,
+    sequence: int = 0,
     position: int = 0,
 ) -> Request:
     header = WindowHeader(
@@ -49,7 +52,7 @@ def window(
         stream=stream,
         generation=3,
         chunk=chunk,
-        sequence=0,
+        sequence=sequence,
         context=context,
         new=new,
         lookahead=len(codes) - context - new,
@@ -112,6 +115,53 @@ def test_windows_are_acknowledged_after_their_audio(vocoder: VocoderServer, talk
     done = talker.next()
     assert request.sender.is_final
     assert (done.stream, done.generation, done.chunk, done.ok) == (1, 3, 5, True)
+
+
+def told_of_a_batch(vocoder: VocoderServer, talker: Acknowledged) -> list[WindowDone | PassBegun]:
+    """Of four windows alike, the third being the oldest."""
+    vocoder.execute(
+        [
+            window([1, 2, 3], 0, 2, address=talker.address, stream=stream, sequence=sequence)
+            for stream, sequence in enumerate((7, 8, 5, 9))
+        ]
+    )
+    for _ in range(4):
+        talker.next()
+    return talker.told
+
+
+def test_windows_that_are_quickly_decoded_are_done_together(
+    vocoder: VocoderServer, talker: Acknowledged
+) -> None:
+    begun, *done = told_of_a_batch(vocoder, talker)
+    assert isinstance(begun, PassBegun) and begun.oldest == 5 and 0 < begun.seconds < 0.5
+    assert [one.stream for one in done if isinstance(one, WindowDone)] == [0, 1, 2, 3]
+    assert all(isinstance(one, WindowDone) and 0 < one.seconds < 0.5 for one in done)
+
+
+def test_of_windows_that_take_long_each_is_acknowledged_when_it_is_done(
+    vocoder: VocoderServer, talker: Acknowledged
+) -> None:
+    vocoder._cost = DecodeCost()
+    vocoder._cost.add(1, 10_000, 1000.0)
+    told = told_of_a_batch(vocoder, talker)
+    assert [type(one) for one in told] == [PassBegun, WindowDone] * 4
+    begun = [one for one in told if isinstance(one, PassBegun)]
+    assert {one.oldest for one in begun} == {5}, "of the batch, not of what is left"
+    assert begun[0].seconds == pytest.approx(0.3), "of three frames"
+
+
+def test_a_talker_hears_of_its_own_windows_alone(vocoder: VocoderServer, talker: Acknowledged) -> None:
+    other = Acknowledged()
+    vocoder.execute(
+        [
+            window([1, 2, 3], 0, 2, address=one.address, stream=stream, sequence=10 * stream)
+            for stream, one in enumerate((talker, other), start=1)
+        ]
+    )
+    assert [talker.next().stream, other.next().stream] == [1, 2]
+    assert [one.oldest for one in (*talker.told, *other.told) if isinstance(one, PassBegun)] == [10, 20]
+    other.close()
 
 
 def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(

@@ -17,7 +17,16 @@ import build_engines.__main__ as engines
 from build_engines import calibrate
 from instruments.recipes import RECIPES, SHIPPED, TALKERS
 from training import __main__ as training
-from training import corpus, dataset, export, export_drafts, train_drafts, train_talker, tune_base
+from training import (
+    corpus,
+    dataset,
+    export,
+    export_drafts,
+    train_drafts,
+    train_spectral_codec,
+    train_talker,
+    tune_base,
+)
 
 Command = list[str]
 
@@ -54,6 +63,19 @@ def heard(module: Any, name: str, command: Command, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "argv", command)
     (engines if command[0] == "build_engines" else module).main()
     return told[0]
+
+
+def test_the_next_voice_is_made_in_a_folder_of_its_own(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
+    commands = run("--voice", "heart")
+    assert [command[0] for command in commands] == [
+        *("training.spectral_corpus", "training.train_spectral_codec", "training.code_corpus"),
+        *("training.train_talker", "training.export"),
+    ]
+    codec = heard(train_spectral_codec, "train", commands[1], monkeypatch)
+    assert codec.code_steps == codec.steps // 2
+    talker = heard(train_talker, "train", commands[3], monkeypatch)
+    assert talker.codec.parent == talker.out == codec.out
+    assert commands[4][commands[4].index("--repository") + 1].startswith(str(codec.out))
 
 
 def test_everything_is_made_in_order(run: Any) -> None:  # noqa: ANN401

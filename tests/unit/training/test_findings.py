@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,8 @@ from instruments.material import Sentence
 from instruments.measures.appraisal import Appraisal
 from instruments.measures.pauses import Pause
 from training import findings, verdicts
-from training.comparison import Row
-from training.evaluation import Evaluation
+from training.comparison import CODEC, SERVER, TEACHER, Row
+from training.evaluation import CopyEvaluation, Evaluation
 from training.passage import Passage
 
 PLAIN = Appraisal(
@@ -22,81 +23,104 @@ PLAIN = Appraisal(
     skipped=(),
     repeated=(),
     onset_ms=20.0,
-    flatness_db=-20.0,
-    high_band_db=-30.0,
-    mel_cepstral_db=0.0,
-    pitch_rmse_cents=0.0,
-    voicing_error_percent=0.0,
+    p808=4.0,
+    overall=3.0,
+    stoi=None,
+    speaker=(1.0, 0.0),
 )
+COPY = replace(PLAIN, edits=1, p808=3.5, stoi=0.9)
 
 
-def row(category: str, voice: str, **talker: object) -> Row:
+def row(category: str, voice: str, **server: object) -> Row:
     sentence = Sentence("Text.", "text.", voice, category)
-    return Row(sentence, PLAIN, replace(PLAIN, mel_cepstral_db=2.0), replace(PLAIN, **talker))
+    return Row(sentence, {TEACHER: PLAIN, CODEC: COPY, SERVER: replace(PLAIN, **server)})
 
 
 ROWS = (
-    row("short", "slt", edits=2, duration_s=2.4, mel_cepstral_db=5.0),
-    row("short", "rms", edits=0, duration_s=2.6, onset_ms=50.0, pitch_rmse_cents=None),
-    row("long", "slt", edits=1, skipped=("a b",), mel_cepstral_db=3.0),
-    row("long", "rms", edits=1, repeated=("c d",), onset_ms=None, pitch_rmse_cents=80.0),
+    row("short", "slt", edits=2, duration_s=2.4, p808=3.0),
+    row("short", "rms", edits=0, duration_s=2.6, onset_ms=50.0, speaker=(0.6, 0.8)),
+    row("long", "slt", edits=1, skipped=("a b",), p808=3.0),
+    row("long", "rms", edits=1, repeated=("c d",), onset_ms=None),
 )
 
 
-def test_words_over_all_and_by_category() -> None:
-    everything, short, long = findings.word_findings(ROWS)
-    assert (everything.sentences, everything.words) == (4, 40)
-    assert (everything.teacher, everything.server, everything.difference) == (0, 10, 10)
-    assert (everything.durations_right, everything.phrases_wrong) == (75, 50)
-    assert (short.category, short.server, short.phrases_wrong) == ("short", 10, 0)
-    assert (long.category, long.durations_right, long.phrases_wrong) == ("long", 100, 100)
-    assert everything.low <= 10 <= everything.high
+def found(rows: Sequence[Row]) -> dict[tuple[str, str], findings.SystemFinding]:
+    return {(one.group, one.system): one for one in findings.system_findings(rows)}
+
+
+def test_systems_side_by_side_over_all_by_category_and_by_voice() -> None:
+    by_group = found(ROWS)
+    groups = ["all", "short", "long", "slt", "rms"]
+    assert list(by_group) == [(group, system) for group in groups for system in (TEACHER, CODEC, SERVER)]
+    teacher, copy, server = (by_group["all", system] for system in (TEACHER, CODEC, SERVER))
+    assert (teacher.word_errors, copy.word_errors, server.word_errors) == (0, 10, 10)
+    assert (copy.more_word_errors.low, copy.more_word_errors.high) == pytest.approx((10, 10))
+    assert server.more_word_errors.low < server.more_word_errors.value == 10 < server.more_word_errors.high
+    assert (server.durations_right, server.phrases_wrong) == (75, 50)
+    assert (copy.more_p808.value, server.p808, server.more_p808.value) == (-0.5, 3.5, -0.5)
+    assert by_group["slt", SERVER].p808 == 3 and by_group["rms", SERVER].p808 == 4
+    assert (by_group["short", SERVER].phrases_wrong, by_group["long", SERVER].phrases_wrong) == (0, 100)
+    assert (copy.stoi, teacher.stoi) == (pytest.approx(0.9), None)
+    assert (teacher.onsets_within_30_ms, server.onsets_within_30_ms) == (100, 50)
+    assert server.onset_median_ms == 20
+
+
+def test_speakers_are_compared_with_the_teacher_in_the_same_voice() -> None:
+    """Whose mean is taken over what the teacher says in that voice alone."""
+    other = replace(PLAIN, speaker=(0.0, 1.0))
+    rows = [
+        replace(one, systems={**one.systems, TEACHER: other}) for one in ROWS if one.sentence.voice == "rms"
+    ]
+    by_group = found([*(one for one in ROWS if one.sentence.voice == "slt"), *rows])
+    assert by_group["slt", SERVER].similarity == by_group["rms", TEACHER].similarity == pytest.approx(1)
+    assert by_group["rms", SERVER].similarity == pytest.approx(0.4)
+    assert by_group["rms", SERVER].more_similarity.value == pytest.approx(-0.6)
+
+
+def test_embeddings_are_not_kept() -> None:
+    assert {one.speaker for row in findings.without_speakers(ROWS) for one in row.systems.values()} == {()}
+
+
+def test_one_voice_is_a_group_once() -> None:
+    assert {group for group, _ in found(ROWS[:1])} == {"all", "short"}
 
 
 def test_what_is_missed_in_the_teachers_audio_too_does_not_count() -> None:
     deaf = replace(PLAIN, skipped=("for a",))
     heard = row("short", "slt", skipped=("for a",))
-    assert not heard.keeps_every_phrase
-    assert replace(heard, teacher=deaf).keeps_every_phrase
-    assert not replace(row("short", "slt", skipped=("or the",)), teacher=deaf).keeps_every_phrase
-
-
-def test_sounds_by_voice_leave_out_what_cannot_be_told() -> None:
-    found = {(one.voice, one.measure): one for one in findings.sound_findings(ROWS)}
-    timbre = found["slt", "mel-cepstral distance, dB"]
-    assert (timbre.teacher, timbre.codec, timbre.server) == (0, 2, 4)
-    assert found["rms", "F0 error, cents"].server == 80
-
-
-def test_speakers() -> None:
-    teacher, _, server = findings.speaker_findings(ROWS)
-    assert (teacher.onsets_within_30_ms, teacher.phrases_skipped) == (100, 0)
-    assert server.onset_median_ms == 20
-    assert server.onsets_within_30_ms == pytest.approx(200 / 3)
-    assert (server.phrases_skipped, server.phrases_repeated) == (25, 25)
+    assert not heard.keeps_every_phrase(SERVER)
+    assert replace(heard, systems={**heard.systems, TEACHER: deaf}).keeps_every_phrase(SERVER)
+    other = row("short", "slt", skipped=("or the",))
+    assert not replace(other, systems={**other.systems, TEACHER: deaf}).keeps_every_phrase(SERVER)
 
 
 def test_verdicts_of_a_whole_evaluation() -> None:
-    passage = Passage("Text.", "slt", (Pause(".", 0.5), Pause(",", 0.1)), (Pause(".", 0.4), Pause(",", 0.2)))
+    passage = Passage("Text.", "slt", (Pause(".", 0.5), Pause(",", 0.1)))
     sharpness = {"chunk join": [0.0, 20.0], "segment join": [], "elsewhere": [0.0, 1.0]}
     evaluation = Evaluation.of(ROWS, [passage], sharpness)
     kept = {verdict.what: verdict.kept for verdict in evaluation.verdicts}
     assert kept == {
-        "word errors over teacher's, points: all": False,
-        "word errors over teacher's, points: short": False,
-        "word errors over teacher's, points: long": False,
-        "durations 0.8 to 1.25 of teacher's, %": False,
+        "codec: word errors over the teacher's, points": False,
+        "codec: DNSMOS p808 under the teacher's": False,
+        "word errors over the teacher's, points": False,
+        "DNSMOS p808 under the teacher's": False,
+        "similarity to the teacher's speaker": True,
+        "durations 0.8 to 1.25 of the teacher's, %": False,
         "phrases skipped or repeated, % of sentences": False,
-        "spectral flatness, dB, off teacher's: slt": True,
-        "energy above 4 kHz, dB, off teacher's: slt": True,
-        "spectral flatness, dB, off teacher's: rms": True,
-        "energy above 4 kHz, dB, off teacher's: rms": True,
         "speech begins, ms, median": True,
-        "speech begins within 30 ms, points under teacher's": False,
+        "speech begins within 30 ms, points under the teacher's": False,
         "sharpness of a chunk join over elsewhere, dB, p95": False,
         "pause off what is asked, s: .": True,
     }
-    assert len(list(evaluation.tables())) == 6
+    assert len(list(evaluation.tables())) == 4
+
+
+def test_copies_are_judged_without_a_server() -> None:
+    rows = [replace(one, systems={name: one.systems[name] for name in (TEACHER, CODEC)}) for one in ROWS]
+    evaluation = CopyEvaluation.of(rows)
+    assert [verdict.kept for verdict in evaluation.verdicts] == [False, False]
+    systems, _ = evaluation.tables()
+    assert "-0.50 (-0.50 to -0.50)" in systems
 
 
 def test_a_limit_is_kept_when_it_is_reached() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import torch
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 
-from training.shared_codes import plain, share
+from training.shared_codes import CodeFactors, plain, share
 
-CODEC = CodecConfig(levels=(2, 3), shades=2, pitches=3)
+FACTORS = CodeFactors(tones=5, spectra=6)
 TALKER = DecoderConfig(
-    vocab_size=CODEC.codebook_size + 1,
-    eos_token_id=CODEC.codebook_size,
+    vocab_size=FACTORS.num_codes + 1,
+    eos_token_id=FACTORS.num_codes,
     hidden_size=8,
     intermediate_size=8,
     num_hidden_layers=1,
@@ -27,7 +26,7 @@ def learnt() -> Llama:
     """A talker after one step that saw a single code."""
     torch.manual_seed(0)
     talker = Llama(TALKER)
-    share(talker, CODEC)
+    share(talker, FACTORS)
     optimizer = torch.optim.SGD(talker.parameters(), lr=1.0)
     talker.model.embed_tokens(torch.tensor([13])).sum().backward()
     optimizer.step()

@@ -62,3 +62,26 @@ def test_corruption_changes_the_history_only() -> None:
     before = rows.frames.clone()
     assert voice(rows, corruption=0.5).frames != voice(rows).frames
     assert torch.equal(rows.frames, before)
+
+
+def test_draft_heads_begin_by_guessing_as_the_talker_does_and_teach_it() -> None:
+    voice, rows = small_voice(), batch()
+    assert len(voice(rows).drafts) == 0
+    voice.add_heads(2)
+    voice.double()
+    nats, count = 0.0, 0
+    for row in range(3):
+        symbols, length = int(rows.num_symbols[row]), int(rows.num_frames[row])
+        prompt = voice.encoder(
+            rows.symbols[row : row + 1, :symbols], rows.num_symbols[row : row + 1], rows.voices[row : row + 1]
+        )
+        embedded = voice.talker.model.embed_tokens(rows.frames[row : row + 1, :length])
+        hidden = voice.talker(torch.cat([prompt, embedded], dim=1)).hidden[0, symbols:-1]
+        following = torch.cat([rows.frames[row, 1:length], torch.tensor([EOS])])
+        nats += functional.cross_entropy(voice.talker.lm_head(hidden), following, reduction="sum").item()
+        count += length
+    drafts = voice(rows).drafts
+    torch.testing.assert_close(drafts[0].item(), nats / count, rtol=1e-5, atol=0)
+    torch.autograd.backward(drafts.sum())
+    taught = voice.talker.model.layers[0].get_submodule("mlp.up_proj").get_parameter("weight").grad
+    assert taught is not None and taught.abs().max() > 0

@@ -19,6 +19,7 @@ from talkahead.transport.messages import (
     Datagram,
     LoadReport,
     LoadRequest,
+    PassBegun,
     StreamProgress,
     WindowDone,
     decode,
@@ -31,7 +32,8 @@ from talkahead.transport.senders import AcknowledgementSender, ProgressSender
 LARGE = 2**63 - 1
 MESSAGES: list[Datagram] = [
     WindowDone(LARGE, 17, 3, ok=True),
-    WindowDone(0, LARGE, 0, ok=False),
+    WindowDone(0, LARGE, 0, ok=False, seconds=1.25),
+    PassBegun(LARGE, 0.1),
     StreamProgress(LARGE, 7),
     StreamProgress(0, 0, is_over=True),
     CancelRequest(stream=LARGE, reply_to="/somewhere"),
@@ -45,10 +47,14 @@ MESSAGES: list[Datagram] = [
 class Listener:
     def __init__(self) -> None:
         self.done: list[WindowDone] = []
+        self.begun: list[PassBegun] = []
         self.cancelled: list[tuple[int | None, str | None]] = []
 
     def acknowledge(self, done: WindowDone) -> None:
         self.done.append(done)
+
+    def expect(self, begun: PassBegun) -> None:
+        self.begun.append(begun)
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:
         self.cancelled.append((stream, request_id))
@@ -78,13 +84,14 @@ def test_acknowledgements_arrive_in_order_and_noise_is_counted(tmp_path: Path) -
     sent = [WindowDone(7, 1, chunk) for chunk in range(500)]
     for done in sent:  # far more than the kernel queues, and nobody reads yet
         sender.send(receiver.address, done)
+    sender.send(receiver.address, PassBegun(500, 0.5))
     receiver.start(listener)
     sender.close()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
         (path,) = tmp_path.glob("talker-*.sock")
         stranger.sendto(b"noise", str(path))
     receiver.close()  # reads what is queued before the stop
-    assert listener.done == sent
+    assert listener.done == sent and listener.begun == [PassBegun(500, 0.5)]
     assert receiver.malformed == 1
     assert sender.lost == 0
     assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
-/* Vectors of floats: gcc's, lowered to what the CPU has. Activations and KV are words of 32 bits: a float, or, where
- * a model is packed in pairs, two neighbouring bfloat16 values. */
+/* Vectors of floats: gcc's, as wide as the CPU's own, since how it passes wider ones by value is not settled.
+ * Activations and KV are words of 32 bits: a float, or, where a model is packed in pairs, two neighbouring bfloat16
+ * values. */
 #pragma once
 
 #include <math.h>
@@ -13,9 +14,13 @@
 #define LANES 16
 #define VECTORS 4 /* across a panel: with ROWS rows of sums they fill the vector registers */
 #define MOST_ABREAST 1 /* panels that one row meets at once, so that enough sums are under way */
-#else
+#elif defined(__AVX__)
 #define LANES 8
 #define VECTORS 2
+#define MOST_ABREAST 4
+#else
+#define LANES 4
+#define VECTORS 4
 #define MOST_ABREAST 4
 #endif
 #define PANEL (VECTORS * LANES) /* outputs that are computed together */

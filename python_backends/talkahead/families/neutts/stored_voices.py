@@ -28,7 +28,7 @@ def read_voices(
 
 def _voice(path: Path, ids: Callable[[str], list[int]], codebook: int, room: int) -> NamedVoice:
     try:
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(encoding="utf-8"))
         words, codes = tuple(ids(raw["text"])), [int(code) for code in raw["codes"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactMismatch(

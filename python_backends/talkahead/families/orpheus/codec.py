@@ -173,7 +173,7 @@ load_codec = SnacCodec.load
 def _checked(config: Path, weights: Path, read: Callable[[Path], Mapping[str, Tensor]]) -> tuple[SNAC, bool]:
     """A model with its weights, and whether its encoder's are there as well."""
     try:
-        model = library("snac").SNAC(**json.loads(present(config).read_text()))
+        model = library("snac").SNAC(**json.loads(present(config).read_text(encoding="utf-8")))
     except (TypeError, ValueError) as error:
         raise ArtifactMismatch(f"{config} is not SNAC's: {error}") from error
     return model, fill(model, read(weights), weights, _only_encodes)

@@ -16,10 +16,8 @@ import torch
 from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.audio.pitch import PERIOD
 from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
-from talkahead.families.phonemic.frontend import SEGMENT_POSITIONS
+from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
 from talkahead.speech_format import SpeechFormat
-
-NAME = "phonemic"
 
 
 def speech_format(codec: CodecConfig, silence: int, max_positions: int) -> SpeechFormat:

@@ -25,7 +25,7 @@ class Phonemic:
     def voices(self, encoder: Path) -> tuple[str, ...]:
         path = encoder / "encoder.json"
         try:
-            return tuple(json.loads(path.read_text())["voices"])
+            return tuple(json.loads(path.read_text(encoding="utf-8"))["voices"])
         except (OSError, KeyError, ValueError) as error:
             raise ArtifactMismatch(
                 f"{path} does not list the voices ({error}); rebuild it with make train"
@@ -45,15 +45,25 @@ class Phonemic:
     def codec(self, folder: Path, device: torch.device) -> Codec:
         """Raises ArtifactMismatch where the format is not this codec's."""
         from talkahead.audio.codec import CodecConfig
-        from talkahead.families.phonemic.codec import PitchCodec, speech_format
+        from talkahead.families.phonemic import codec, spectral_codec
+        from talkahead.families.phonemic.spectral_decoder import SpectralConfig, is_spectral
 
-        speech = SpeechFormat.read(folder)
-        codec = CodecConfig.from_file(folder / "codec.json")
-        if speech_format(codec, speech.silence[0], speech.max_positions) != speech:
-            raise ArtifactMismatch(
-                f"{folder / NAME} is not that of codec.json beside it; rebuild both with make train"
-            )
-        return PitchCodec.load(folder, device)
+        speech, path = SpeechFormat.read(folder), folder / "codec.json"
+        if is_spectral(path):
+            config = SpectralConfig.from_file(path)
+            meant = spectral_codec.speech_format(config, speech.silence[0], speech.max_positions)
+            _check(folder, meant, speech)
+            return spectral_codec.SpectralCodec.load(folder, device)
+        pitched = CodecConfig.from_file(path)
+        _check(folder, codec.speech_format(pitched, speech.silence[0], speech.max_positions), speech)
+        return codec.PitchCodec.load(folder, device)
+
+
+def _check(folder: Path, meant: SpeechFormat, speech: SpeechFormat) -> None:
+    if meant != speech:
+        raise ArtifactMismatch(
+            f"{folder / NAME} is not that of codec.json beside it; rebuild both with make train"
+        )
 
 
 FAMILY = Phonemic()

@@ -15,6 +15,8 @@ MAX_FRAMES_PER_SYMBOL = 5
 SEGMENT_POSITIONS = MAX_SEGMENT_SYMBOLS * (1 + MAX_FRAMES_PER_SYMBOL) + 1
 """Symbols, the start row and frames of the longest segment."""
 UNIT_COLUMNS = 4
+NAME = "phonemic"
+"""Of the family."""
 REFERENCE_TEXT = "REFERENCE_TEXT"
 
 

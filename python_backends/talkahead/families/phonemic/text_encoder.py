@@ -34,7 +34,7 @@ class TextEncoderConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        fields = json.loads(path.read_text())
+        fields = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**fields, "voices": tuple(fields["voices"])})
 
 
@@ -110,7 +110,9 @@ class TextEncoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Writes `encoder.json` and `encoder.safetensors`."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "encoder.json").write_text(json.dumps(asdict(self.config), indent=2) + "\n")
+        (folder / "encoder.json").write_text(
+            json.dumps(asdict(self.config), indent=2) + "\n", encoding="utf-8"
+        )
         save_file(self.state_dict(), folder / "encoder.safetensors")
 
     @classmethod

@@ -2,8 +2,7 @@
  * without sorting.
  *
  * The meaning is that of sampling.py and draws.py, and of the verifiers. A row's token depends on nothing but the row:
- * the order of a sum is the row's own, so nothing here may be compiled with -ffast-math. Vectors are gcc's, lowered to
- * what the CPU has.
+ * the order of a sum is the row's own, the same on every CPU, so nothing here may be compiled with -ffast-math.
  *
  * Of a few thousand tokens a dozen may be drawn, so that only looking for these goes over whole rows.
  *
@@ -16,13 +15,22 @@
 
 #include "draws.h"
 
-#define LANES 16
+#if defined(__AVX512F__)
+#define WIDTH 16
+#elif defined(__AVX__)
+#define WIDTH 8
+#else
+#define WIDTH 4
+#endif
+#define LANES 16 /* of sums that are summed up in the end */
+#define PARTS (LANES / WIDTH)
 #define BLOCK (4 * LANES) /* looked at as one: most hold no token that may be drawn */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
-typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+/* As wide as the CPU's own: gcc takes wider ones apart lane by lane. */
+typedef float vec __attribute__((vector_size(4 * WIDTH)));
+typedef int32_t ivec __attribute__((vector_size(4 * WIDTH)));
+typedef float loose_vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
 struct bounds {
     int64_t tokens;
@@ -74,9 +82,11 @@ static inline float exponential(float x) {
     return x < -87.0f ? 0.0f : series;
 }
 
-static float sum_of(vec sums) {
+static vec load(const float *from) { return *(const loose_vec *)from; }
+
+static float sum_of(const vec sums[PARTS]) {
     float lanes[LANES], sum = 0;
-    memcpy(lanes, &sums, sizeof lanes);
+    memcpy(lanes, sums, sizeof lanes);
     for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
     return sum;
 }
@@ -88,14 +98,14 @@ static vec larger(vec one, vec other) {
 
 static float largest(const float *logits, int64_t vocabulary) {
     int64_t token = 0;
-    float lanes[LANES], top = logits[0];
-    vec tops[2] = {top - (vec){0}, top - (vec){0}};
+    float lanes[2 * LANES], top = logits[0];
+    vec tops[2 * PARTS];
+    for (int part = 0; part < 2 * PARTS; part++) tops[part] = top - (vec){0};
     for (; token + 2 * LANES <= vocabulary; token += 2 * LANES)
-        for (int half = 0; half < 2; half++)
-            tops[half] = larger(*(const loose_vec *)(logits + token + half * LANES), tops[half]);
-    tops[0] = larger(tops[1], tops[0]);
+        for (int part = 0; part < 2 * PARTS; part++)
+            tops[part] = larger(load(logits + token + part * WIDTH), tops[part]);
     memcpy(lanes, tops, sizeof lanes);
-    for (int lane = 0; lane < LANES; lane++) top = lanes[lane] > top ? lanes[lane] : top;
+    for (int lane = 0; lane < 2 * LANES; lane++) top = lanes[lane] > top ? lanes[lane] : top;
     for (; token < vocabulary; token++) top = logits[token] > top ? logits[token] : top;
     return top;
 }
@@ -109,30 +119,32 @@ static int64_t first_equal(const float *logits, int64_t vocabulary, float top) {
 /* Weights [P] up to a factor; the largest is 1. Returns their sum. */
 static float weigh(const float *logits, int64_t vocabulary, float top, float sharpness, float *restrict weights) {
     int64_t padded = padded_to_vectors(vocabulary);
-    vec sums = {0};
+    vec sums[PARTS] = {0};
     for (int64_t token = 0; token < vocabulary; token++)
         weights[token] = exponential((logits[token] - top) * sharpness);
     for (int64_t token = vocabulary; token < padded; token++) weights[token] = 0;
-    for (int64_t token = 0; token < padded; token += LANES) sums += *(const loose_vec *)(weights + token);
+    for (int64_t token = 0; token < padded; token += LANES)
+        for (int part = 0; part < PARTS; part++) sums[part] += load(weights + token + part * WIDTH);
     return sum_of(sums);
 }
 
 /* The sum of what weighs more than `limit`. */
 static float mass_above(const float *weights, int64_t padded, float limit) {
-    vec sums = {0};
-    for (int64_t token = 0; token < padded; token += LANES) {
-        vec weight = *(const loose_vec *)(weights + token);
-        sums += (vec)((ivec)weight & (weight > limit));
-    }
+    vec sums[PARTS] = {0};
+    for (int64_t token = 0; token < padded; token += LANES)
+        for (int part = 0; part < PARTS; part++) {
+            vec weight = load(weights + token + part * WIDTH);
+            sums[part] += (vec)((ivec)weight & (weight > limit));
+        }
     return sum_of(sums);
 }
 
 static int64_t tokens_above(const float *weights, int64_t padded, float limit) {
     int32_t lanes[LANES], sum = 0;
-    ivec counts = {0};
+    ivec counts[PARTS] = {0};
     for (int64_t token = 0; token < padded; token += LANES)
-        counts -= *(const loose_vec *)(weights + token) > limit;
-    memcpy(lanes, &counts, sizeof lanes);
+        for (int part = 0; part < PARTS; part++) counts[part] -= load(weights + token + part * WIDTH) > limit;
+    memcpy(lanes, counts, sizeof lanes);
     for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
     return sum;
 }
@@ -179,11 +191,11 @@ static int64_t room_size(int64_t vocabulary) { return 3 * padded_to_vectors(voca
 
 /* Whether any of BLOCK weights is above the limit. */
 static int any_above(const float *weights, float limit) {
-    int64_t parts[LANES / 2], any = 0;
+    int64_t pairs[WIDTH / 2], any = 0;
     ivec found = {0};
-    for (int64_t token = 0; token < BLOCK; token += LANES) found |= *(const loose_vec *)(weights + token) > limit;
-    memcpy(parts, &found, sizeof parts);
-    for (int part = 0; part < LANES / 2; part++) any |= parts[part];
+    for (int64_t token = 0; token < BLOCK; token += WIDTH) found |= load(weights + token) > limit;
+    memcpy(pairs, &found, sizeof pairs);
+    for (int pair = 0; pair < WIDTH / 2; pair++) any |= pairs[pair];
     return any != 0;
 }
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-from signals import noise, vowel
+import pytest
+from taught import CLEAR, NUMBERS, said
 
 from instruments.measures.likeness import Likeness, likeness
+from instruments.measures.speaker import SpeakerEncoder
 
 
+@pytest.mark.needs("flite")
 def test_the_nearest_of_two_voices() -> None:
-    dark = np.concatenate([vowel(100, 0.4, tilt=2.0), noise(0.2)])
-    bright = np.concatenate([noise(0.2), vowel(100, 0.4, tilt=0.2)])
-    slower = np.concatenate([vowel(110, 0.6, tilt=2.0), noise(0.3, seed=1)])
-    found = likeness(slower, {"bright": bright, "dark": dark})
-    assert found.nearest_warped == found.nearest_averaged == "dark"
-    assert found.warped_db["dark"] < 0.5 * found.warped_db["bright"]
+    voices = {voice: said(CLEAR, voice) for voice in ("slt", "kal16")}
+    found = likeness(SpeakerEncoder(), said(NUMBERS, "kal16"), voices)
+    assert found.nearest == "kal16" and found.cosines["kal16"] > found.cosines["slt"] + 0.2
 
 
-def test_the_two_distances_may_disagree() -> None:
-    found = Likeness({"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 3.0})
-    assert (found.nearest_warped, found.nearest_averaged) == ("a", "b")
+def test_the_nearest_has_the_largest_cosine() -> None:
+    assert Likeness({"a": 0.1, "b": 0.9, "c": 0.5}).nearest == "b"

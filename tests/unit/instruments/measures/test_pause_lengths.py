@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from signals import silence
 from talkahead.text import TextFrontend
 
+from instruments.measures.ear import Ear
 from instruments.measures.pauses import PARAGRAPH, marks, pauses
-from instruments.recogniser import Recogniser
-from instruments.teacher import Teacher
+from instruments.recording import Recording
+from instruments.teacher import SAMPLE_RATE, Teacher
 
 TEXT = "The juice of lemons, they say, makes fine punch. Would you like some?\n\nIt was late. We went home."
 
@@ -24,14 +24,13 @@ def test_marks_behind_words() -> None:
 def test_pauses_between_the_teachers_sentences() -> None:
     segments = TextFrontend().segments(TEXT)
     teacher = Teacher(edge_s=(0.0, 0.0))
-    recogniser = Recogniser([segment.words for segment in segments])
     parts = [teacher.speak(segment.words, "slt").audio for segment in segments]
     lengths_s = (0.3, 0.7, 0.4)
-    between = [silence(length_s) for length_s in lengths_s]
+    between = [np.zeros(round(length_s * SAMPLE_RATE), dtype=np.int16) for length_s in lengths_s]
     audio = np.concatenate(
         [parts[0], *(piece for pair in zip(between, parts[1:], strict=True) for piece in pair)]
     )
-    found = pauses(recogniser, segments, audio)
+    found = pauses(Ear(), segments, Recording.of_int16(audio, SAMPLE_RATE))
     ends = [pause for pause in found if pause.mark != ","]
     assert [pause.mark for pause in ends] == [".", PARAGRAPH, "."]
     assert [pause.seconds for pause in ends] == pytest.approx(lengths_s, abs=0.1)

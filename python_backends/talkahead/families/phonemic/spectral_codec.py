@@ -1,0 +1,151 @@
+"""The codec of sounds and prosody in windows. From one window to the next it carries the decoder's state, so
+that no frame is decoded twice.
+
+Shapes: B windows, T frames of the longest run, D numbers of a frame's description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from talkahead.cpu_path import has_bfloat16_products
+from talkahead.errors import TalkaheadError
+from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
+from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
+from talkahead.families.phonemic.spectral_decoder import (
+    BEFORE,
+    PITCH_AFTER,
+    PITCH_BEFORE,
+    SpectralConfig,
+    SpectralDecoder,
+)
+from talkahead.families.phonemic.spectral_renderer import Renderer, Tail
+from talkahead.speech_format import SpeechFormat
+
+CONTEXT = PITCH_BEFORE - 1
+"""Frames before a window's new ones that it must bring: a run begins one frame after the new ones do."""
+
+
+def speech_format(config: SpectralConfig, silence: int, max_positions: int) -> SpeechFormat:
+    """Of a codec with a code of silence, and a talker with so many positions."""
+    return SpeechFormat(
+        family=NAME,
+        sample_rate_hz=config.sample_rate_hz,
+        hop=config.hop,
+        codebooks=(config.num_codes,),
+        context_frames=CONTEXT,
+        lookahead_frames=config.lookahead_frames,
+        silence=(silence,),
+        max_positions=max_positions,
+        segment_positions=SEGMENT_POSITIONS,
+        has_encoder=False,
+    )
+
+
+@dataclass(frozen=True)
+class _State:
+    """Behind a run: what the blocks saw last [blocks, BEFORE, W], and the renderer's tail."""
+
+    seen: Tensor
+    tail: Tail
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What a batch of windows asks of the decoder: runs of frames, each a row, padded at their end.
+
+    Args:
+        codes: int64 [B, PITCH_BEFORE + T + lookahead], from `PITCH_BEFORE` frames before each run on.
+        valid: which of these are frames of the utterance.
+        first, frames: of each run its first frame's place in its utterance, and its length [B].
+    """
+
+    codes: Tensor
+    valid: Tensor
+    first: Tensor
+    frames: Tensor
+
+    @classmethod
+    def of(cls, windows: Sequence[CodecWindow], lookahead: int) -> _Runs:
+        """A run goes from the frame behind the first new one, or from an utterance's first frame, to the one
+        behind the last."""
+        begins = np.array([window.position == 0 for window in windows])
+        frames = np.array([window.new for window in windows]) + begins
+        codes = np.zeros((len(windows), PITCH_BEFORE + int(frames.max()) + lookahead), np.int64)
+        valid = np.zeros(codes.shape, bool)
+        for row, (window, begin) in enumerate(zip(windows, begins, strict=True)):
+            start = PITCH_BEFORE - (0 if begin else 1 + window.context)
+            known = window.frames[max(-start, 0) :, 0][: codes.shape[1] - max(start, 0)]
+            span = slice(max(start, 0), max(start, 0) + len(known))
+            codes[row, span], valid[row, span] = known, True
+        first = np.array([window.position for window in windows]) + ~begins
+        return cls(*map(torch.from_numpy, (codes, valid, first, frames)))
+
+
+class SpectralCodec:
+    """A `Codec`."""
+
+    def __init__(self, decoder: SpectralDecoder, device: torch.device) -> None:
+        self._decoder = decoder.to(device)
+        self._renderer = Renderer(decoder.config).to(device, decoder.inward.weight.dtype)
+        self._device = device
+        self._hop = decoder.config.hop
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device) -> Self:
+        decoder = SpectralDecoder.load(folder)
+        if device.type == "cpu" and has_bfloat16_products():
+            decoder.to_bfloat16_products()
+        return cls(decoder, device)
+
+    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+        runs = _Runs.of(windows, self._decoder.config.lookahead)
+        with torch.inference_mode():
+            audio, states = self._decoded(runs, self._joined(carries))
+        samples = audio.float().clamp(-1.0, 1.0).cpu().numpy()
+        return [
+            Decoded(self._new_part(window, row), state)
+            for window, row, state in zip(windows, samples, states, strict=True)
+        ]
+
+    def _decoded(self, runs: _Runs, before: _State) -> tuple[Tensor, list[_State]]:
+        decoder, lookahead = self._decoder, self._decoder.config.lookahead
+        described = decoder.describe(runs.codes.to(self._device), runs.valid.to(self._device))
+        hidden, seen = decoder.hidden(described[:, PITCH_BEFORE:], before.seen)
+        around = described[:, : described.shape[1] - lookahead + 1 + PITCH_AFTER]
+        hertz = decoder.pitch_of(around).hertz()
+        frames, first = runs.frames.to(self._device), runs.first.to(self._device)
+        audio, tail = self._renderer(decoder.spectra_of(hidden), hertz, before.tail, first, frames)
+        rows = frames[:, None, None, None] + torch.arange(BEFORE, device=self._device)[:, None]
+        last = seen.gather(2, rows.expand(-1, seen.shape[1], -1, seen.shape[3]))
+        return audio, [_State(one, Tail(*parts)) for one, *parts in zip(last, *tail, strict=True)]
+
+    def _joined(self, carries: Sequence[object | None]) -> _State:
+        """The states of all windows, row by row."""
+        config = self._decoder.config
+        silent = self._renderer.begin(1)
+        nothing = silent.pulses.new_zeros(config.blocks, BEFORE, config.width)
+        fresh = _State(nothing, Tail(*(part[0] for part in silent)))
+        states = [_state(carry) or fresh for carry in carries]
+        tails = zip(*(state.tail for state in states), strict=True)
+        return _State(torch.stack([state.seen for state in states]), Tail(*map(torch.stack, tails)))
+
+    def _new_part(self, window: CodecWindow, samples: Samples) -> Samples:
+        """An utterance's first run sounds from a frame before its start on, which is silence."""
+        start = self._hop if window.position == 0 else 0
+        return samples[start : start + window.new * self._hop]
+
+    def encode(self, audio: Samples) -> Frames:
+        raise TalkaheadError("this voice's codec has no encoder: nothing is spoken like a recording")
+
+
+def _state(carry: object | None) -> _State | None:
+    assert carry is None or isinstance(carry, _State)
+    return carry

@@ -1,0 +1,227 @@
+"""The network of the spectral codec: codes to the spectra and the pitch of which the renderer makes audio.
+
+A frame has one code: which sound is being made, and how high and loud. The network is causal but for its
+look-ahead, and keeps its state, so that a window costs what its new frames cost and no more. Its operators
+are real-valued single precision; source, noise and inverse transform are host code (`spectral_renderer.py`).
+
+Shapes: B rows, T frames, S = 2 T subframes, W width, K bins.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from talkahead.audio.quantizer import Quantizer
+from talkahead.weights import load_float32
+
+SUBFRAMES = 2
+BEFORE = 2
+"""Frames that a block sees before its own."""
+PITCH_BEFORE, PITCH_AFTER = 2, 1
+"""Frames around its own that a frame's pitch depends on."""
+_VOICE_HZ = 200.0
+"""The pitch at which the network's logarithms are 0."""
+
+
+@dataclass(frozen=True)
+class SpectralConfig:
+    """Shape of the codec.
+
+    Args:
+        sound_levels: of the quantised dimensions that tell the sound of a frame.
+        prosody_levels: of those that tell its pitch and loudness.
+        width, inner, blocks: of the causal blocks.
+        lookahead: frames that the spectra of a frame may look ahead; its pitch looks `PITCH_AFTER` ahead.
+        hidden: width of the linear layer's input that gives the spectra, which is the teacher's own.
+        hop: samples of a frame, of `SUBFRAMES` subframes.
+        num_fft: samples of a subframe's spectrum.
+    """
+
+    sound_levels: tuple[int, ...] = (4, 4, 4, 4)
+    prosody_levels: tuple[int, ...] = (8, 8)
+    width: int = 256
+    inner: int = 640
+    blocks: int = 6
+    lookahead: int = 2
+    hidden: int = 256
+    pitch_width: int = 64
+    sample_rate_hz: int = 24_000
+    hop: int = 600
+    num_fft: int = 1_200
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return self.sound_levels + self.prosody_levels
+
+    @property
+    def num_codes(self) -> int:
+        return math.prod(self.levels)
+
+    @property
+    def bins(self) -> int:
+        return self.num_fft // 2 + 1
+
+    @property
+    def lookahead_frames(self) -> int:
+        """A frame's audio ends with pieces of the next one."""
+        return self.lookahead + 1
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        lists = {name: tuple(fields[name]) for name in ("sound_levels", "prosody_levels")}
+        return cls(**{**fields, **lists})
+
+
+def is_spectral(path: Path) -> bool:
+    """Whether a `codec.json` is of this codec."""
+    return "sound_levels" in json.loads(path.read_text(encoding="utf-8"))
+
+
+class Spectra(NamedTuple):
+    """What a subframe sounds like: log-magnitudes of the voice's filter and of the breath, and the rest of
+    the spectrum by its log-magnitude and phase, each [B, S, K]."""
+
+    voice: Tensor
+    breath: Tensor
+    rest: Tensor
+    phase: Tensor
+
+
+class Pitch(NamedTuple):
+    """Of subframes: logarithm of the height over 200 Hz, and how surely it is voiced (0: undecided),
+    each [B, S]."""
+
+    height: Tensor
+    voicing: Tensor
+
+    def hertz(self) -> Tensor:
+        """0 where unvoiced."""
+        return torch.where(self.voicing > 0, _VOICE_HZ * torch.exp(self.height), 0.0)
+
+
+def height_of(hertz: Tensor) -> Tensor:
+    """The logarithm that the network gives, of a voiced pitch."""
+    return torch.log(hertz / _VOICE_HZ)
+
+
+class CausalBlock(nn.Module):
+    """Residual block over a frame and the `BEFORE` frames before it.
+
+    frames [B, T, W] and what stands before them [B, BEFORE, W] -> the changed frames, and what it saw
+    [B, BEFORE + T, W], whose last rows stand before the next frames.
+    """
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.mix = nn.Linear(width * (BEFORE + 1), inner)
+        self.out = nn.Linear(inner, width)
+
+    def forward(self, frames: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        seen = torch.cat([before, self.norm(frames)], dim=1)
+        around = _around(seen.to(self.mix.weight.dtype), BEFORE)
+        change: Tensor = self.out(functional.gelu(self.mix(around), approximate="tanh"))
+        return frames + change.to(frames.dtype), seen
+
+
+def _around(frames: Tensor, others: int) -> Tensor:
+    """Each run of `others` + 1 neighbours side by side: [B, others + T, D] -> [B, T, (others + 1) * D]."""
+    length = frames.shape[1] - others
+    return torch.cat([frames[:, shift : shift + length] for shift in range(others + 1)], dim=-1)
+
+
+class SpectralDecoder(nn.Module):
+    """Frames' descriptions to spectra and pitch.
+
+    A description is the quantised dimensions of a frame's code and a one; beyond an utterance's edges it is
+    zero.
+    """
+
+    def __init__(self, config: SpectralConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.quantizer = Quantizer(config.levels)
+        described = len(config.levels) + 1
+        self.inward = nn.Linear(described * (config.lookahead + 1), config.width)
+        self.blocks = nn.ModuleList(CausalBlock(config.width, config.inner) for _ in range(config.blocks))
+        self.norm = nn.LayerNorm(config.width)
+        self.outward = nn.Linear(config.width, SUBFRAMES * config.hidden)
+        self.spectra = nn.Linear(config.hidden, len(Spectra._fields) * config.bins)
+        self._magnitudes: tuple[Tensor, Tensor] | None = None
+        self._phases: tuple[Tensor, Tensor] | None = None
+        """Weights and biases of the last layer's parts, where they are multiplied apart."""
+        self.pitch_inward = nn.Linear(described * (PITCH_BEFORE + 1 + PITCH_AFTER), config.pitch_width)
+        self.pitch_outward = nn.Linear(config.pitch_width, SUBFRAMES * len(Pitch._fields))
+
+    def to_bfloat16_products(self) -> Self:
+        """Multiplies in bfloat16 what can bear it, in a third of the time where the CPU has such products.
+
+        That are the blocks, but not what they add to, and the log-magnitudes, but not the phases.
+        """
+        weight, bias = self.spectra.weight, self.spectra.bias
+        rest = len(bias) - self.config.bins
+        self._magnitudes = weight[:rest].bfloat16(), bias[:rest].bfloat16()
+        self._phases = weight[rest:], bias[rest:]
+        for block in self.blocks:
+            assert isinstance(block, CausalBlock)
+            block.mix.bfloat16()
+            block.out.bfloat16()
+        return self
+
+    def describe(self, codes: Tensor, valid: Tensor) -> Tensor:
+        """Codes int64 [B, T], valid [B, T] -> [B, T, dimensions + 1]; zero where not valid."""
+        dimensions = self.quantizer.decode(codes).to(self.inward.weight.dtype)
+        return functional.pad(dimensions, (0, 1), value=1.0) * valid[..., None].to(dimensions.dtype)
+
+    def hidden(self, described: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        """Descriptions [B, T + lookahead, *] -> [B, S, hidden] of T frames, and what each block saw
+        [B, blocks, BEFORE + T, W].
+
+        Args:
+            before: what the blocks saw last, [B, blocks, BEFORE, W]; zeros where an utterance begins.
+        """
+        frames = self.inward(_around(described, self.config.lookahead))
+        seen = []
+        for place, block in enumerate(self.blocks):
+            frames, one = block(frames, before[:, place])
+            seen.append(one)
+        made = self.outward(self.norm(frames))
+        return made.unflatten(-1, (SUBFRAMES, -1)).flatten(1, 2), torch.stack(seen, dim=1)
+
+    def spectra_of(self, hidden: Tensor) -> Spectra:
+        """[B, S, hidden] -> spectra of the subframes."""
+        if self._magnitudes is None or self._phases is None:
+            return Spectra(*self.spectra(hidden).chunk(len(Spectra._fields), dim=-1))
+        magnitudes = functional.linear(hidden.bfloat16(), *self._magnitudes).to(hidden.dtype)
+        voice, breath, rest = magnitudes.chunk(len(Spectra._fields) - 1, dim=-1)
+        return Spectra(voice, breath, rest, functional.linear(hidden, *self._phases))
+
+    def pitch_of(self, described: Tensor) -> Pitch:
+        """Of T frames: descriptions [B, PITCH_BEFORE + T + PITCH_AFTER, *] of them and their neighbours."""
+        around = _around(described, PITCH_BEFORE + PITCH_AFTER)
+        inner = functional.gelu(self.pitch_inward(around), approximate="tanh")
+        return Pitch(*self.pitch_outward(inner).unflatten(-1, (SUBFRAMES, -1)).flatten(1, 2).unbind(-1))
+
+    def save(self, folder: Path) -> None:
+        """Writes `codec.json` and `codec.safetensors`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        described = json.dumps(asdict(self.config), indent=2) + "\n"
+        (folder / "codec.json").write_text(described, encoding="utf-8")
+        save_file(self.state_dict(), folder / "codec.safetensors")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads what `save` wrote, as float32, ready for inference."""
+        decoder = cls(SpectralConfig.from_file(folder / "codec.json"))
+        decoder.load_state_dict(load_float32(folder / "codec.safetensors"))
+        return decoder.eval().requires_grad_(False)

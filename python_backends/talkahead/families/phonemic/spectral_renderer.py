@@ -1,0 +1,114 @@
+"""Spectra and pitch to audio: pulses through the voice's filter, breath, and the rest, overlapped.
+
+The rendering is the teacher's (hibari 0.2.1, `dsp.py`): voice * STFT(pulses) + breath * noise + rest, one
+inverse transform, Hann windows, four pieces over each other. A run goes on where the one before ended, so
+that an utterance sounds the same however it is cut.
+
+Shapes: B rows, T frames of a run, S = 2 T subframes of H samples, L = 4 H samples of a piece, K bins.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from talkahead.audio.codec import sum_overlapping
+from talkahead.audio.harmonics import sum_of_cosines
+from talkahead.audio.noise import Noise
+from talkahead.families.phonemic.spectral_decoder import SUBFRAMES, Spectra, SpectralConfig
+
+_OVERLAP = 4
+_HIGHEST_HZ = 11_000.0
+_LOUDEST = 7.0
+"""Bound of the log-magnitudes."""
+
+
+class Tail(NamedTuple):
+    """What a run leaves to the next: pulses and overlapping pieces [B, L - H] around its end, and the phase
+    of the pulses, in periods, float64 [B]."""
+
+    pulses: Tensor
+    pieces: Tensor
+    phase: Tensor
+
+
+class Renderer(nn.Module):
+    """Audio of runs of frames. A run's first frame begins one frame after its audio does: the pieces of a
+    frame reach back as far."""
+
+    hann: Tensor
+
+    def __init__(self, config: SpectralConfig) -> None:
+        super().__init__()
+        self.rate_hz, self.size = config.sample_rate_hz, config.num_fft
+        self.hop = config.hop // SUBFRAMES
+        assert self.size == _OVERLAP * self.hop, "a piece covers four subframes"
+        hann = torch.hann_window(self.size, dtype=torch.float64)
+        self.register_buffer("hann", hann.float(), persistent=False)
+        self.noise = Noise(SUBFRAMES, 2 * config.bins)
+
+    def begin(self, rows: int) -> Tail:
+        """Before an utterance's first frame."""
+        silence = self.hann.new_zeros(rows, self.size - self.hop)
+        return Tail(silence, silence, torch.zeros(rows, dtype=torch.float64, device=silence.device))
+
+    def forward(
+        self, spectra: Spectra, hertz: Tensor, tail: Tail, first: Tensor, frames: Tensor
+    ) -> tuple[Tensor, Tail]:
+        """Audio [B, T * hop] of runs of `frames` [B] frames, the rest of a row being padding.
+
+        Args:
+            hertz: [B, S + 2] of the run's subframes and two more, 0 where unvoiced.
+            first: [B], the first frame's place in its utterance.
+        """
+        pulses, phase = self._pulses(hertz, tail)
+        source = pulses.unfold(1, self.size, self.hop)  # (B, S, L)
+        voice = torch.fft.rfft(source * (self.hann * (_OVERLAP / self.size)))
+        whole = voice * _bounded(spectra.voice) + self._breath(spectra.breath, first)
+        whole = whole + torch.polar(_bounded(spectra.rest), spectra.phase)
+        pieces = torch.fft.irfft(whole, n=self.size) * (self.hann / (0.375 * _OVERLAP))
+        place = torch.arange(pieces.shape[1], device=frames.device)
+        pieces = pieces * (place < SUBFRAMES * frames[:, None]).to(pieces.dtype)[..., None]
+        summed = sum_overlapping(pieces, self.hop)
+        summed[:, : self.size - self.hop] += tail.pieces
+        samples = SUBFRAMES * self.hop * frames
+        kept = samples[:, None] + torch.arange(self.size - self.hop, device=frames.device)
+        left = Tail(pulses.gather(1, kept), summed.gather(1, kept), phase.gather(1, samples[:, None])[:, 0])
+        return summed[:, : SUBFRAMES * self.hop * (spectra.voice.shape[1] // SUBFRAMES)], left
+
+    def _pulses(self, hertz: Tensor, tail: Tail) -> tuple[Tensor, Tensor]:
+        """Every harmonic below 11 kHz at unit strength: pulses behind those of the tail, [B, L - H + S * H],
+        and the phase before each new one and behind the last, [B, S * H + 1]."""
+        steps = self._path(hertz)
+        passed = functional.pad((steps.double() / self.rate_hz).cumsum(1), (1, 0))
+        phase = tail.phase[:, None] + passed
+        turns = phase[:, 1:] - phase[:, 1:].round()
+        count = torch.floor(_HIGHEST_HZ / torch.where(steps > 0, steps, _HIGHEST_HZ))
+        new = sum_of_cosines(turns.to(steps.dtype), count) * (steps > 0)
+        return torch.cat([tail.pulses, new], dim=1), phase - phase.floor()
+
+    def _path(self, hertz: Tensor) -> Tensor:
+        """Pitch of each sample between the centres of the subframes, [B, S * H] of [B, S + 2]: from half a
+        subframe after the run's first centre on; beside an unvoiced subframe, a voiced one keeps its pitch up
+        to halfway."""
+        begin, end = hertz[:, :-1, None], hertz[:, 1:, None]  # (B, S + 1, 1)
+        place = (torch.arange(self.hop, device=hertz.device, dtype=hertz.dtype) + 0.5) / self.hop
+        nearest = torch.where(place < 0.5, begin, end)
+        both = (begin > 0) & (end > 0)
+        path = torch.where(both, begin + (end - begin) * place, nearest).flatten(1)
+        half = self.hop // 2
+        return path[:, half : half + (hertz.shape[1] - 2) * self.hop]
+
+    def _breath(self, magnitudes: Tensor, first: Tensor) -> Tensor:
+        """Complex noise [B, S, K], the same wherever an utterance is cut."""
+        frames = torch.arange(magnitudes.shape[1] // SUBFRAMES, device=first.device)
+        real, imaginary = self.noise(SUBFRAMES * (first[:, None] + frames)).chunk(2, dim=-1)
+        strength = _bounded(magnitudes)
+        return torch.complex(strength * real, strength * imaginary)
+
+
+def _bounded(log_magnitudes: Tensor) -> Tensor:
+    return torch.exp(log_magnitudes.clamp(max=_LOUDEST))

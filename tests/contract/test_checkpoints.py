@@ -1,0 +1,62 @@
+"""What trainings of hours have left behind fits together, and can be gone on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from talkahead.backbone.llama import Llama
+from talkahead.families.contracts import CodecWindow, Samples
+from talkahead.families.phonemic.spectral_codec import SpectralCodec
+from talkahead.families.phonemic.text_encoder import TextEncoder
+from talkahead.text.symbols import NUM_SYMBOLS
+
+from instruments.environment import ROOT
+from training.code_corpus import VOICES
+from training.export import spectral_silence_code
+from training.spectral_autoencoder import SpectralAutoencoder
+from training.spectral_corpus import segments_of, teacher
+
+CHECKPOINTS = ROOT / "training" / "checkpoints"
+MAX_SITTING_MB = 60
+
+
+@pytest.fixture(scope="module")
+def codec() -> SpectralAutoencoder:
+    return SpectralAutoencoder.load(CHECKPOINTS).eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def paused(codec: SpectralAutoencoder) -> tuple[Samples, int]:
+    """A sentence and half a second of silence behind it, and where that begins."""
+    (segment,) = segments_of("The juice of lemons makes fine punch.")
+    spoken = codec.frames_of(teacher().describe(segment.spoken))
+    frames = np.concatenate([spoken, np.full((20, 1), spectral_silence_code(codec))])
+    speaker = SpectralCodec(codec.decoder, torch.device("cpu"))
+    (decoded,) = speaker.decode([CodecWindow(frames, 0, len(frames), 0, position=0)], [None])
+    return decoded.audio, len(spoken) * codec.decoder.config.hop
+
+
+def level_db(audio: Samples) -> float:
+    return float(10 * np.log10(np.mean(np.square(audio, dtype=np.float64)) + 1e-12))
+
+
+def test_silence_behind_speech_is_silent(paused: tuple[Samples, int]) -> None:
+    audio, silent = paused
+    assert level_db(audio[:silent]) > -35
+    assert level_db(audio[silent + 2_400 :]) < level_db(audio[:silent]) - 35
+
+
+def test_they_are_small() -> None:
+    sizes = {path: path.stat().st_size for path in Path(CHECKPOINTS).rglob("*.safetensors")}
+    assert 0 < sum(sizes.values()) < MAX_SITTING_MB * 1e6
+
+
+def test_talker_encoder_and_codec_fit_together(codec: SpectralAutoencoder) -> None:
+    talker, encoder = Llama.load(CHECKPOINTS / "talker"), TextEncoder.load(CHECKPOINTS / "encoder")
+    assert talker.config.eos == codec.decoder.config.num_codes == talker.config.vocab_size - 1
+    assert encoder.config.width == talker.config.hidden_size
+    assert encoder.config.voices == VOICES
+    assert encoder.config.num_symbols == NUM_SYMBOLS

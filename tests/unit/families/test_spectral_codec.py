@@ -1,0 +1,107 @@
+"""The spectral codec's windows join into its offline decode, whatever is decoded beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from talkahead.errors import TalkaheadError
+from talkahead.families.contracts import CodecWindow, Frames
+from talkahead.families.phonemic.spectral_codec import CONTEXT, SpectralCodec
+from talkahead.families.phonemic.spectral_decoder import Spectra, SpectralConfig, SpectralDecoder
+
+from tests.unit.families.codec_windows import cut, spoken
+
+SMALL = SpectralConfig(width=16, inner=24, blocks=3, hidden=8, pitch_width=16)
+
+
+@pytest.fixture(scope="module")
+def codec() -> SpectralCodec:
+    torch.manual_seed(3)
+    decoder = SpectralDecoder(SMALL).double().eval().requires_grad_(False)
+    decoder.spectra.bias.fill_(-3.0)
+    return SpectralCodec(decoder, torch.device("cpu"))
+
+
+def drawn(length: int, seed: int) -> Frames:
+    return np.random.default_rng(seed).integers(0, SMALL.num_codes, (length, 1)).astype(np.int32)
+
+
+def whole(frames: Frames) -> list[CodecWindow]:
+    return list(cut(frames, [len(frames)], CONTEXT, SMALL.lookahead_frames))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_windows_join_into_the_offline_decode(codec: SpectralCodec, data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))
+    frames = drawn(sum(sizes), len(sizes))
+    windows = list(cut(frames, sizes, CONTEXT, SMALL.lookahead_frames))
+    (joined,) = spoken(codec, [windows])
+    (offline,) = spoken(codec, [whole(frames)])
+    assert len(joined) == len(frames) * SMALL.hop
+    np.testing.assert_allclose(joined, offline, rtol=0, atol=1e-7)
+
+
+def test_neighbours_change_nothing(codec: SpectralCodec) -> None:
+    """One row begins while the other goes on, and their runs differ in length."""
+    long, short = drawn(20, 1), drawn(5, 2)
+    begun = codec.decode([next(iter(cut(long, [9, 11], CONTEXT, SMALL.lookahead_frames)))], [None])[0]
+    *_, rest = cut(long, [9, 11], CONTEXT, SMALL.lookahead_frames)
+    together = codec.decode([rest, *whole(short)], [begun.carry, None])
+    alone = [*codec.decode([rest], [begun.carry]), *codec.decode(whole(short), [None])]
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one.audio, other.audio, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("context, lookahead", [(CONTEXT - 1, SMALL.lookahead_frames), (CONTEXT, 2)])
+def test_windows_that_show_too_little_differ(codec: SpectralCodec, context: int, lookahead: int) -> None:
+    frames = drawn(20, 4)
+    (joined,) = spoken(codec, [list(cut(frames, [8, 12], context, lookahead))])
+    (offline,) = spoken(codec, [whole(frames)])
+    assert np.abs(joined - offline).max() > 1e-5
+
+
+def test_a_window_without_what_the_one_before_left_differs(codec: SpectralCodec) -> None:
+    frames = drawn(20, 5)
+    first, second = cut(frames, [8, 12], CONTEXT, SMALL.lookahead_frames)
+    carries = [codec.decode([window], [None])[0].carry for window in (first, *whole(drawn(8, 6)))]
+    right, wrong = (codec.decode([second], [carry])[0].audio for carry in carries)
+    assert np.abs(right - wrong).max() > 1e-5
+
+
+def test_a_voice_sounds_at_its_pitch(codec: SpectralCodec) -> None:
+    """Pulses through a flat filter, without breath and rest: all there is stands at the pitch's multiples."""
+    renderer = codec._renderer
+    bins, frames = SMALL.bins, 40
+    quiet, loud = (torch.full((1, 2 * frames, bins), level, dtype=torch.float64) for level in (-30.0, 0.0))
+    hertz = torch.full((1, 2 * frames + 2), 200.0, dtype=torch.float64)
+    audio, _ = renderer(
+        Spectra(loud, quiet, quiet, quiet), hertz, renderer.begin(1), torch.zeros(1, dtype=torch.int64),
+        torch.tensor([frames]),
+    )  # fmt: skip
+    second = audio[0, 2 * SMALL.hop : 2 * SMALL.hop + 12_000]
+    strengths = torch.fft.rfft(second * torch.hann_window(12_000, dtype=torch.float64)).abs()
+    harmonics = strengths[100:4_000:100]  # bins of 2 Hz
+    between = strengths[150:4_000:100]
+    assert harmonics.min() > 1e4 * between.max()
+
+
+def test_bfloat16_is_as_exact_about_windows_and_neighbours(codec: SpectralCodec) -> None:
+    """What is rounded is rounded alike wherever a window is cut and whatever is beside it."""
+    torch.manual_seed(4)
+    decoder = SpectralDecoder(SpectralConfig()).eval().requires_grad_(False)
+    decoder.spectra.bias.fill_(-3.0)
+    rounded = SpectralCodec(decoder.to_bfloat16_products(), torch.device("cpu"))
+    frames = drawn(40, 7)
+    (joined,) = spoken(rounded, [list(cut(frames, [4, 8, 16, 12], CONTEXT, SMALL.lookahead_frames))])
+    offline, beside = spoken(rounded, [whole(frames), whole(drawn(40, 8))])
+    np.testing.assert_allclose(joined, offline, rtol=0, atol=1e-4 * np.abs(offline).max())
+    assert np.abs(offline - beside).max() > 0.1 * np.abs(offline).max()
+
+
+def test_recordings_are_refused(codec: SpectralCodec) -> None:
+    with pytest.raises(TalkaheadError, match="no encoder"):
+        codec.encode(np.zeros(SMALL.hop, np.float32))

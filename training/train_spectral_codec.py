@@ -1,0 +1,246 @@
+"""Trains the spectral codec on the neural teacher's segments. Resumable; steered by the held-out loss.
+
+The decoder learns the hidden values behind which the teacher's last layer stands, through that layer: what
+counts is the spectra that come of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from talkahead.draft_training.optimizers import optimizers_of
+from talkahead.draft_training.schedule import Schedule
+from talkahead.draft_training.training_state import TrainingState
+from talkahead.families.phonemic.spectral_decoder import (
+    SUBFRAMES,
+    Pitch,
+    Spectra,
+    SpectralConfig,
+    height_of,
+)
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from instruments.neural_teacher import NeuralTeacher
+from training.checkpoint import report
+from training.spectral_autoencoder import PROSODY_FEATURES, SpectralAutoencoder
+from training.spectral_corpus import Floats, Row, rows
+
+_VOICED_HZ = 40.0
+"""Below, the teacher's renderer makes no pulses."""
+_COMPRESSION = 0.3
+"""Magnitudes are compared to this power, about as loud as they are heard."""
+_STEP = 16
+"""Lengths are padded to multiples of this many frames: the matrix library prepares itself for each."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded rows: sounds [B, T, 128], prosody [B, T, 4], hidden [B, S, 256], hertz [B, S], valid [B, T]."""
+
+    sounds: Tensor
+    prosody: Tensor
+    hidden: Tensor
+    hertz: Tensor
+    valid: Tensor
+
+    @classmethod
+    def of(cls, chosen: list[Row]) -> Batch:
+        longest = max(len(row.phones) for row in chosen)
+        frames = longest + -longest % _STEP
+
+        def padded(values: list[Floats], length: int) -> Tensor:
+            stacked = pad_sequence([torch.from_numpy(value) for value in values], batch_first=True)
+            room = (0, 0) * (stacked.ndim - 2) + (0, length - stacked.shape[1])
+            return functional.pad(stacked, room)
+
+        prosody = padded([row.prosody for row in chosen], SUBFRAMES * frames)
+        lengths = torch.tensor([len(row.phones) for row in chosen])
+        return cls(
+            padded([row.phones for row in chosen], frames),
+            prosody.reshape(len(chosen), frames, PROSODY_FEATURES),
+            padded([row.hidden for row in chosen], SUBFRAMES * frames),
+            padded([row.hertz for row in chosen], SUBFRAMES * frames),
+            torch.arange(frames) < lengths[:, None],
+        )
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Each a mean over subframes: of compressed magnitudes, of the rest's phase, of hidden values, of the
+    pitch's logarithm where voiced, and of whether it is."""
+
+    magnitudes: Tensor
+    phase: Tensor
+    hidden: Tensor
+    height: Tensor
+    voicing: Tensor
+
+    @property
+    def total(self) -> Tensor:
+        return self.magnitudes + self.phase + 0.1 * self.hidden + 3 * self.height + 0.2 * self.voicing
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value.item():.4f}" for name, value in vars(self).items())
+
+
+def losses(codec: SpectralAutoencoder, batch: Batch) -> Losses:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden, pitch = codec(batch.sounds, batch.prosody, batch.valid.float())
+    valid = batch.valid.repeat_interleave(SUBFRAMES, dim=1)
+    made, meant = hidden.float()[valid], batch.hidden[valid]
+    hertz, pitch = batch.hertz[valid], Pitch(*(part.float()[valid] for part in pitch))
+    voiced = hertz > _VOICED_HZ
+    magnitudes, phase = _spectral(codec, made, meant, voiced)
+    return Losses(
+        magnitudes,
+        phase,
+        functional.l1_loss(made, meant),
+        functional.l1_loss(pitch.height[voiced], height_of(hertz[voiced])),
+        functional.binary_cross_entropy_with_logits(pitch.voicing, voiced.float()),
+    )
+
+
+def _spectral(
+    codec: SpectralAutoencoder, made: Tensor, meant: Tensor, voiced: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of hidden values [N, 256]; the voice's filter counts where there is a voice to filter."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours = Spectra(*(part.float() for part in codec.decoder.spectra_of(made)))
+        with torch.no_grad():
+            theirs = Spectra(*(part.float() for part in codec.decoder.spectra_of(meant)))
+    weight = voiced.float()[:, None]
+    loud = _compressed(theirs.rest)
+    magnitudes = (
+        ((_compressed(ours.voice) - _compressed(theirs.voice)).abs() * weight).mean()
+        + (_compressed(ours.breath) - _compressed(theirs.breath)).abs().mean()
+        + (_compressed(ours.rest) - loud).abs().mean()
+    )
+    phase = ((1 - torch.cos(ours.phase - theirs.phase)) * loud).mean()
+    return magnitudes, phase
+
+
+def _compressed(log_magnitudes: Tensor) -> Tensor:
+    return torch.exp(_COMPRESSION * log_magnitudes.clamp(max=7.0))
+
+
+class Corpus:
+    """Shards in random order, in batches of similar lengths and about `frames` padded frames."""
+
+    def __init__(self, folder: Path, frames: int) -> None:
+        self._shards, self._frames = sorted(folder.glob("[0-9]*.npz")), frames
+        if not self._shards:
+            raise FileNotFoundError(f"{folder} has no shards; make them: python -m training.spectral_corpus")
+
+    def batches(self, seed: int) -> Iterator[Batch]:
+        draw = np.random.default_rng(seed)
+        order = draw.permutation(len(self._shards))
+        together = 4
+        for first in range(0, len(order), together):
+            found = [row for place in order[first : first + together] for row in rows(self._shards[place])]
+            groups = list(self._groups(sorted(found, key=lambda row: len(row.phones))))
+            for place in draw.permutation(len(groups)):
+                yield Batch.of(groups[place])
+
+    def _groups(self, found: list[Row]) -> Iterator[list[Row]]:
+        group: list[Row] = []
+        for row in found:
+            if group and (len(group) + 1) * (len(row.phones) + _STEP) > self._frames:
+                yield group
+                group = []
+            group.append(row)
+        yield group
+
+
+@torch.no_grad()
+def held_out(codec: SpectralAutoencoder, corpus: Corpus) -> Losses:
+    found = [tuple(vars(losses(codec, batch)).values()) for batch in corpus.batches(0)]
+    return Losses(*(torch.stack(values).mean() for values in zip(*found, strict=True)))
+
+
+def train(options: argparse.Namespace) -> None:
+    torch.manual_seed(options.seed)
+    weight, bias = NeuralTeacher().spectral_head()
+    config = SpectralConfig(
+        sound_levels=tuple(options.sound_levels),
+        prosody_levels=tuple(options.prosody_levels),
+        width=options.width,
+        inner=options.inner,
+        blocks=options.blocks,
+    )
+    codec = SpectralAutoencoder(config, (torch.from_numpy(weight), torch.from_numpy(bias)))
+    learn = Corpus(options.corpus / "train", options.frames)
+    judge = Corpus(options.corpus / "development", options.frames)
+    if options.start:
+        codec.load_state_dict(SpectralAutoencoder.load(options.start).state_dict())
+    schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
+    optimizers = optimizers_of(codec, ("inward", "outward", "encoder"), 0.01)
+    state = TrainingState(options.out / "codec.pt", codec, *optimizers)
+    step = first = state.resume()
+    began, epoch = time.monotonic(), first
+    while step < options.steps:
+        for batch in learn.batches(options.seed + epoch):
+            for optimizer in optimizers:
+                schedule.apply(optimizer, step)
+                optimizer.zero_grad(set_to_none=True)
+            codec.encoder.requires_grad_(step < options.code_steps)
+            found = losses(codec, batch)
+            torch.autograd.backward(found.total)
+            nn.utils.clip_grad_norm_(codec.parameters(), 1.0)
+            for optimizer in optimizers:
+                optimizer.step()
+            step += 1
+            if step % 20 == 0:
+                pace = (time.monotonic() - began) / (step - first)
+                print(f"codec: step {step}/{options.steps}, {found}, {pace:.2f} s a step", flush=True)
+            if step % 200 == 0 or step == options.steps:
+                state.save(step)
+                score = held_out(codec, judge)
+                print(f"codec: step {step}, held-out {score.total.item():.4f}: {score}", flush=True)
+                keep(codec, score, step, options.out)
+            if step == options.steps:
+                break
+        epoch += 1
+
+
+def keep(codec: SpectralAutoencoder, score: Losses, step: int, out: Path) -> None:
+    """Writes the codec and what it reached."""
+    codec.save(out)
+    metrics = {f"held_out_{name}": round(value.item(), 4) for name, value in vars(score).items()}
+    report(out / "codec.report.json", step, metrics)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="training.train_spectral_codec", description=__doc__)
+    parser.add_argument("--corpus", type=Path, default=Path("build/spectral"))
+    parser.add_argument("--out", type=Path, default=Path("build/training"), help="checkpoint and results")
+    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument(
+        "--code-steps", type=int, default=700, help="after so many, codes stay: the decoder alone goes on"
+    )
+    parser.add_argument("--start", type=Path, help="folder of a codec of this shape to go on from")
+    parser.add_argument("--frames", type=int, default=3_000, help="padded frames in a step")
+    parser.add_argument("--sound-levels", type=int, nargs="+", default=SpectralConfig.sound_levels)
+    parser.add_argument("--prosody-levels", type=int, nargs="+", default=SpectralConfig.prosody_levels)
+    parser.add_argument("--width", type=int, default=SpectralConfig.width)
+    parser.add_argument("--inner", type=int, default=SpectralConfig.inner)
+    parser.add_argument("--blocks", type=int, default=SpectralConfig.blocks)
+    parser.add_argument("--warm-up", type=int, default=50, help="steps until the peak learning rate")
+    parser.add_argument("--cooldown", type=float, default=0.4, help="share of the steps that bring it down")
+    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    train(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ SUBFRAMES = 2
 """In each frame."""
 HOP = SUBFRAMES * dsp.HOP
 """Samples of a frame."""
-_FRAMES_BEFORE, _FRAMES_AFTER = 1, 3
+_FRAMES_BEFORE, _FRAMES_AFTER = 0, 3
 """Kept around the speech, in frames of 25 ms."""
 _LATE = 2
 """Frames by which the teacher's letters lag behind their sounds: hiss fits the letters best so."""

@@ -40,8 +40,11 @@ EQUIVALENT = (
     ("NG K", "N K"),
     ("NG G", "N G"),
 )
-OVERRIDES = {"o'clock": "AH0 K L AA1 K", "covid": "K OW1 V IH0 D", "wound": "W UW1 N D"}
-"""Words that flite says well and gruut does not, or that neither has."""
+OVERRIDES = {
+    "o'clock": "AH0 K L AA1 K", "covid": "K OW1 V IH0 D", "wound": "W UW1 N D",
+    "was": "W AH1 Z", "update": "AH1 P D EY2 T", "updates": "AH1 P D EY2 T S",
+}  # fmt: skip
+"""Words that flite says well and gruut does not, that neither has, or that both say as nobody does."""
 NOT_VERBS = word_list("does do dos de were won lead re nemo maas thou number used")
 """Words whose roles in gruut tell other things apart than noun and verb."""
 TRUSTED = FUNCTION_WORDS | word_list(

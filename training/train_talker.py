@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from instruments.dataset import STEP, Batch, Dataset
 from training.checkpoint import go_on_from, report
-from training.compiled_layers import compile_layers
+from training.compiled_layers import compile_layers, fast_products
 from training.shared_codes import CodeFactors, plain, share
 
 GUIDED = (2, 0)
@@ -122,7 +122,7 @@ def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int)
     voice.eval()
     parts = []
     for batch, _ in zip(dataset.batches(tokens, seed=0), range(max_batches), strict=False):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with fast_products():
             parts.append(voice(batch))
     voice.train()
     return Losses(
@@ -173,7 +173,7 @@ def train(options: argparse.Namespace) -> None:
             for optimizer in optimizers:
                 schedule.apply(optimizer, step)
                 optimizer.zero_grad(set_to_none=True)
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with fast_products():
                 losses = voice(batch, options.corruption)
             total = losses.frames + options.guidance * losses.attention
             torch.autograd.backward(total + options.drafting * weighted(losses.drafts))

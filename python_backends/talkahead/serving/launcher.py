@@ -55,9 +55,13 @@ class Launcher:
         self._signals = StopSignals()
 
     def run(self) -> int:
-        """The exit status of the command."""
+        """The exit status of the command.
+
+        A server that never served is not tried again; one that did is, also when it does not come back at
+        once: its port may be another's for a moment, its machine short of memory.
+        """
         with self._signals.caught():
-            restarts_left = self._options.restarts
+            restarts_left, has_served = self._options.restarts, False
             while True:
                 began = time.monotonic()
                 ending = self._run_once()
@@ -66,7 +70,8 @@ class Launcher:
                 self._show(f"error: {ending.reason}")
                 if time.monotonic() - began > _STEADY_S:
                     restarts_left = self._options.restarts
-                if ending.outcome is Outcome.NOT_STARTED or restarts_left == 0:
+                has_served = has_served or ending.outcome is Outcome.BROKE
+                if not has_served or restarts_left == 0:
                     self._show("giving up")
                     return 1
                 restarts_left -= 1

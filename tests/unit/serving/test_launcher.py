@@ -136,6 +136,19 @@ def test_a_dead_model_restarts_the_server_on_the_same_ports(launch: Launch, fold
     assert server.stop() == 0
 
 
+def test_a_server_that_served_and_does_not_come_back_at_once_is_tried_again(
+    launch: Launch, folder: Path
+) -> None:
+    (folder / "frontend" / "behaviour").write_text("die")
+    server = launch()
+    first = server.ready()
+    (folder / "frontend" / "behaviour").write_text("vanish")
+    server.wait_for("during the start")
+    (folder / "frontend" / "behaviour").unlink()
+    assert server.ready() == first
+    assert "1 restarts left" in server.log and server.stop() == 0
+
+
 def test_the_end_of_an_unloaded_model_is_no_death(launch: Launch, folder: Path) -> None:
     (folder / "frontend" / "behaviour").write_text("die")
     (folder / "unloaded").write_text("frontend")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from talkahead.errors import TalkaheadError
 
-from build_engines import calibrate, import_checkpoint
+from build_engines import calibrate, export, import_checkpoint
 
-STAGES = {"import-checkpoint": import_checkpoint, "calibrate": calibrate}
+STAGES = {"import-checkpoint": import_checkpoint, "calibrate": calibrate, "export": export}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from talkahead.families.contracts import Codec, CodecWindow
+from talkahead.families.contracts import TORCH, Codec, CodecWindow
 from talkahead.families.registry import load_family
 from talkahead.speech_format import SpeechFormat
 
@@ -44,9 +44,9 @@ class Cost:
 class Passes:
     """Windows in the middle of utterances, of codes drawn at random."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, engine: str = TORCH) -> None:
         self._speech = SpeechFormat.read(folder)
-        self._codec: Codec = load_family(self._speech.family).codec(folder, torch.device("cpu"))
+        self._codec: Codec = load_family(self._speech.family).codec(folder, torch.device("cpu"), engine)
         context, new, ahead = self._sizes()
         draw = np.random.default_rng(0)
         first, later = max(context, 1), context + new + ahead
@@ -69,8 +69,10 @@ class Passes:
         return (time.perf_counter() - began) * 1e3
 
 
-def measure(folders: Sequence[Path], rounds: int) -> list[Cost]:
-    codecs = {str(folder): Passes(folder) for folder in folders}
+def measure(folders: Sequence[Path], engines: Sequence[str], rounds: int) -> list[Cost]:
+    codecs = {
+        _name(folder, engine, engines): Passes(folder, engine) for folder in folders for engine in engines
+    }
     costs = [
         Cost(name, windows, windows * passes.audio_s, [])
         for name, passes in codecs.items()
@@ -82,6 +84,10 @@ def measure(folders: Sequence[Path], rounds: int) -> list[Cost]:
             if turn >= _WARM_UPS:
                 cost.pass_ms.append(taken)
     return costs
+
+
+def _name(folder: Path, engine: str, engines: Sequence[str]) -> str:
+    return f"{folder} by {engine}" if len(engines) > 1 else str(folder)
 
 
 def table(costs: Sequence[Cost]) -> str:
@@ -105,12 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "folders", type=Path, nargs="*", help="version folders of vocoders (the shipped one's)"
     )
+    parser.add_argument("--engines", nargs="+", default=[TORCH], help="of each codec (%(default)s)")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--out", type=Path, default=Path("perf/results/codec.json"), help="(%(default)s)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     environment = Environment.record()
-    costs = measure(options.folders or [REPOSITORY / "vocoder" / "1"], options.rounds)
+    costs = measure(options.folders or [REPOSITORY / "vocoder" / "1"], options.engines, options.rounds)
     print(table(costs))
     report.save(options.out, "codec", environment, {"rounds": options.rounds}, costs)
 

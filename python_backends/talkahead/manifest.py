@@ -31,7 +31,8 @@ class Manifest:
         metrics: measured at the end of training.
         files: sha256 of each file of the artifact, by name.
         licence: of the artifact and of what it learned from.
-        target: of what belongs to a talker (drafts, groups): `target_hash` of it.
+        target: of what belongs to a talker (drafts, groups): `target_hash` of it; of an engine: sha256 of the
+            weights that it was made of.
     """
 
     command: str

@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # the frontend does without torch
 
     from talkahead.speculation.allowed_by_step import AllowedByStep
 
+TORCH = "torch"
+"""The engine that every network has."""
+
 Units = npt.NDArray[np.int32]
 """[T, U]: what a family's text becomes: phonemes with their prosody (U = 4), or a tokenizer's ids (U = 1)."""
 Frames = npt.NDArray[np.int32]
@@ -163,4 +166,9 @@ class Family(Protocol):
 
     def token_map(self, speech: SpeechFormat) -> TokenMap: ...
 
-    def codec(self, folder: Path, device: torch.device) -> Codec: ...
+    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
+        """Its networks run by `engine`.
+
+        Raises:
+            ArtifactMismatch: the family has no such engine, or the folder none that fits.
+        """

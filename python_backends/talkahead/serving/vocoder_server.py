@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import ModelConfig
-from talkahead.families.contracts import CodecWindow, Decoded
+from talkahead.families.contracts import TORCH, CodecWindow, Decoded
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.carries import Carries
@@ -63,7 +63,9 @@ class VocoderServer:
         self._telemetry = Telemetry(api, "vocoder", ("vocoder",))
         device = claim_device(config, "vocoder")
         speech = SpeechFormat.read(verified(config.folder))
-        self._codec = load_family(speech.family).codec(config.folder, device)
+        self._codec = load_family(speech.family).codec(
+            config.folder, device, config.parameters.get("engine", TORCH)
+        )
         self._rate = np.array([speech.sample_rate_hz], np.int32)
         self._carries = Carries()
         self._acknowledgements = AcknowledgementSender()

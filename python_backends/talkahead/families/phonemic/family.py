@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
+from talkahead.families.contracts import TORCH
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
 from talkahead.speech_format import NAME, SpeechFormat
 
@@ -42,8 +43,8 @@ class Phonemic:
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)
 
-    def codec(self, folder: Path, device: torch.device) -> Codec:
-        """Raises ArtifactMismatch where the format is not this codec's."""
+    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
+        """Raises ArtifactMismatch where the format is not this codec's too."""
         from talkahead.audio.codec import CodecConfig
         from talkahead.families.phonemic import codec, spectral_codec
         from talkahead.families.phonemic.spectral_decoder import SpectralConfig, is_spectral
@@ -53,7 +54,9 @@ class Phonemic:
             config = SpectralConfig.from_file(path)
             meant = spectral_codec.speech_format(config, speech.silence[0], speech.max_positions)
             _check(folder, meant, speech)
-            return spectral_codec.SpectralCodec.load(folder, device)
+            return spectral_codec.SpectralCodec.load(folder, device, engine)
+        if engine != TORCH:
+            raise ArtifactMismatch(f"engine: {engine!r} is none of this codec; it has: {TORCH}")
         pitched = CodecConfig.from_file(path)
         _check(folder, codec.speech_format(pitched, speech.silence[0], speech.max_positions), speech)
         return codec.PitchCodec.load(folder, device)

@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 
 from talkahead.cpu_path import has_bfloat16_products
-from talkahead.errors import TalkaheadError
-from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
+from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
+from talkahead.families.phonemic.onnx_decoder import ONNXRUNTIME, OnnxDecoder
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
-    PITCH_AFTER,
     PITCH_BEFORE,
     SpectralConfig,
     SpectralDecoder,
+    SpectralNetwork,
 )
 from talkahead.families.phonemic.spectral_renderer import Renderer, Tail
 from talkahead.speech_format import SpeechFormat
@@ -92,21 +93,26 @@ class _Runs:
 class SpectralCodec:
     """A `Codec`."""
 
-    def __init__(self, decoder: SpectralDecoder, device: torch.device) -> None:
-        self._decoder = decoder.to(device)
-        self._renderer = Renderer(decoder.config).to(device, decoder.inward.weight.dtype)
-        self._device = device
-        self._hop = decoder.config.hop
+    def __init__(self, network: SpectralNetwork, device: torch.device) -> None:
+        self._network, self._device = network, device
+        self._renderer = Renderer(network.config).to(device, network.dtype)
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device) -> Self:
+    def load(cls, folder: Path, device: torch.device, engine: str = TORCH) -> Self:
+        if engine == ONNXRUNTIME and device.type == "cpu":
+            return cls(OnnxDecoder.load(folder), device)
+        if engine != TORCH:
+            raise ArtifactMismatch(
+                f"engine: {engine!r} is none of this codec on {device.type}; allowed: {TORCH}, and "
+                f"{ONNXRUNTIME} on a CPU"
+            )
         decoder = SpectralDecoder.load(folder)
         if device.type == "cpu" and has_bfloat16_products():
             decoder.to_bfloat16_products()
-        return cls(decoder, device)
+        return cls(decoder.to(device), device)
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
-        runs = _Runs.of(windows, self._decoder.config.lookahead)
+        runs = _Runs.of(windows, self._network.config.lookahead)
         with torch.inference_mode():
             audio, states = self._decoded(runs, self._joined(carries))
         samples = audio.float().clamp(-1.0, 1.0).cpu().numpy()
@@ -116,20 +122,18 @@ class SpectralCodec:
         ]
 
     def _decoded(self, runs: _Runs, before: _State) -> tuple[Tensor, list[_State]]:
-        decoder, lookahead = self._decoder, self._decoder.config.lookahead
-        described = decoder.describe(runs.codes.to(self._device), runs.valid.to(self._device))
-        hidden, seen = decoder.hidden(described[:, PITCH_BEFORE:], before.seen)
-        around = described[:, : described.shape[1] - lookahead + 1 + PITCH_AFTER]
-        hertz = decoder.pitch_of(around).hertz()
+        spectra, pitch, seen = self._network(
+            runs.codes.to(self._device), runs.valid.to(self._device), before.seen
+        )
         frames, first = runs.frames.to(self._device), runs.first.to(self._device)
-        audio, tail = self._renderer(decoder.spectra_of(hidden), hertz, before.tail, first, frames)
+        audio, tail = self._renderer(spectra, pitch.hertz(), before.tail, first, frames)
         rows = frames[:, None, None, None] + torch.arange(BEFORE, device=self._device)[:, None]
         last = seen.gather(2, rows.expand(-1, seen.shape[1], -1, seen.shape[3]))
         return audio, [_State(one, Tail(*parts)) for one, *parts in zip(last, *tail, strict=True)]
 
     def _joined(self, carries: Sequence[object | None]) -> _State:
         """The states of all windows, row by row."""
-        config = self._decoder.config
+        config = self._network.config
         silent = self._renderer.begin(1)
         nothing = silent.pulses.new_zeros(config.blocks, BEFORE, config.width)
         fresh = _State(nothing, Tail(*(part[0] for part in silent)))
@@ -139,8 +143,9 @@ class SpectralCodec:
 
     def _new_part(self, window: CodecWindow, samples: Samples) -> Samples:
         """An utterance's first run sounds from a frame before its start on, which is silence."""
-        start = self._hop if window.position == 0 else 0
-        return samples[start : start + window.new * self._hop]
+        hop = self._network.config.hop
+        start = hop if window.position == 0 else 0
+        return samples[start : start + window.new * hop]
 
     def encode(self, audio: Samples) -> Frames:
         raise TalkaheadError("this voice's codec has no encoder: nothing is spoken like a recording")

@@ -13,7 +13,7 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from safetensors.torch import save_file
@@ -109,6 +109,32 @@ class Pitch(NamedTuple):
         return torch.where(self.voicing > 0, _VOICE_HZ * torch.exp(self.height), 0.0)
 
 
+class NetworkOutput(NamedTuple):
+    """Of T frames: their spectra, their pitch and that of a frame to each side, and what each block saw
+    [B, blocks, BEFORE + T, W]."""
+
+    spectra: Spectra
+    pitch: Pitch
+    seen: Tensor
+
+
+class SpectralNetwork(Protocol):
+    """The decoder's network, whatever runs it."""
+
+    @property
+    def config(self) -> SpectralConfig: ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of what it takes and gives."""
+
+    def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
+        """Codes int64 [B, PITCH_BEFORE + T + lookahead], from `PITCH_BEFORE` frames before the first one on;
+        which of them are frames of the utterance, bool alike; what the blocks saw last
+        [B, blocks, BEFORE, W], zeros where an utterance begins.
+        """
+
+
 def height_of(hertz: Tensor) -> Tensor:
     """The logarithm that the network gives, of a voiced pitch."""
     return torch.log(hertz / _VOICE_HZ)
@@ -141,7 +167,7 @@ def _around(frames: Tensor, others: int) -> Tensor:
 
 
 class SpectralDecoder(nn.Module):
-    """Frames' descriptions to spectra and pitch.
+    """A `SpectralNetwork`: frames' descriptions to spectra and pitch.
 
     A description is the quantised dimensions of a frame's code and a one; beyond an utterance's edges it is
     zero.
@@ -178,9 +204,19 @@ class SpectralDecoder(nn.Module):
             block.out.bfloat16()
         return self
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.inward.weight.dtype
+
+    def forward(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
+        described = self.describe(codes, valid)
+        hidden, seen = self.hidden(described[:, PITCH_BEFORE:], before)
+        around = described[:, : described.shape[1] - self.config.lookahead + 1 + PITCH_AFTER]
+        return NetworkOutput(self.spectra_of(hidden), self.pitch_of(around), seen)
+
     def describe(self, codes: Tensor, valid: Tensor) -> Tensor:
         """Codes int64 [B, T], valid [B, T] -> [B, T, dimensions + 1]; zero where not valid."""
-        dimensions = self.quantizer.decode(codes).to(self.inward.weight.dtype)
+        dimensions = self.quantizer.decode(codes).to(self.dtype)
         return functional.pad(dimensions, (0, 1), value=1.0) * valid[..., None].to(dimensions.dtype)
 
     def hidden(self, described: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:

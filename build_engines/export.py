@@ -2,8 +2,8 @@
 
 Of a repository whose vocoder is the spectral codec. The network alone is exported (opset 20, any number of
 windows, any length); pulses, noise and inverse transform stay host code. The file gets its name, and its
-manifest, only when windows of codes drawn at random, each codebook's all alike, sound as torch's float32 lets
-the same utterances sound at once. `configs/onnxruntime.pbtxt` of the model `vocoder` serves it:
+manifest, only when windows of random codes, side by side and carried on, sound as torch's float32 lets each
+utterance sound at once. `configs/onnxruntime.pbtxt` of the model `vocoder` serves it:
 `talkahead serve --model-config-name onnxruntime`.
 """
 

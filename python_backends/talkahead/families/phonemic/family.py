@@ -44,7 +44,7 @@ class Phonemic:
         return CodeTokens(speech.codebooks)
 
     def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
-        """Raises ArtifactMismatch where the format is not this codec's too."""
+        """Raises ArtifactMismatch also where the format is not this codec's."""
         from talkahead.audio.codec import CodecConfig
         from talkahead.families.phonemic import codec, spectral_codec
         from talkahead.families.phonemic.spectral_decoder import SpectralConfig, is_spectral

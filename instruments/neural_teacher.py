@@ -29,8 +29,9 @@ SUBFRAMES = 2
 """In each frame."""
 HOP = SUBFRAMES * dsp.HOP
 """Samples of a frame."""
-_FRAMES_BEFORE, _FRAMES_AFTER = 0, 3
-"""Kept around the speech, in frames of 25 ms."""
+_FRAMES_BEFORE, _FRAMES_AFTER = 1, 3
+"""Kept around the speech, in frames of 25 ms. Without the one before, a copy's first consonant is damaged:
+Whisper hears 13.3 % word errors in copies of 60 sentences where it hears 10.2 with it."""
 _LATE = 2
 """Frames by which the teacher's letters lag behind their sounds: hiss fits the letters best so."""
 _AUDIBLE = -0.5

@@ -89,6 +89,7 @@ def test_a_voice_sounds_at_its_pitch(codec: SpectralCodec) -> None:
     assert harmonics.min() > 1e4 * between.max()
 
 
+@pytest.mark.needs("bfloat16")
 def test_bfloat16_is_as_exact_about_windows_and_neighbours(codec: SpectralCodec) -> None:
     """What is rounded is rounded alike wherever a window is cut and whatever is beside it."""
     torch.manual_seed(4)

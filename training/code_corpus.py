@@ -93,15 +93,15 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("build/training/dataset.npz"))
     parser.add_argument("--texts", type=int, default=60_000, help="of the training (about 45 hours)")
+    parser.add_argument(
+        "--skip", type=int, default=0, help="texts of the training that were learned from before"
+    )
     parser.add_argument("--held-out", type=int, default=1_000, help="of each other split")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    texts = [
-        text
-        for split in SPLITS
-        for text in assorted(split, options.texts if split == SPLITS[0] else options.held_out)
-    ]
-    prepare(options.codec, options.out, texts, options.workers)
+    learned = assorted(SPLITS[0], options.skip + options.texts)[options.skip :]
+    held_out = (text for split in SPLITS[1:] for text in assorted(split, options.held_out))
+    prepare(options.codec, options.out, [*learned, *held_out], options.workers)
 
 
 if __name__ == "__main__":

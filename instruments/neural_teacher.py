@@ -22,6 +22,7 @@ import onnxruntime
 from hibari import dsp
 from talkahead.text.prosody import SpokenWord
 
+from instruments.recording import Recording
 from instruments.teacher_phonemes import phonemes
 
 SAMPLE_RATE = dsp.SR
@@ -99,6 +100,11 @@ class NeuralTeacher:
         """The same, and how it sounds; with a third of a second of silence at either end if it is not cut."""
         told, kept, hidden, hertz = self._said(words, speed, is_cut, _HIDDEN, _HERTZ)
         return Speech(**vars(told), hidden=hidden[0, kept].copy(), hertz=hertz[0, kept].copy())
+
+    def recording(self, words: Sequence[SpokenWord]) -> Recording:
+        """A segment's audio, at the teacher's own pace."""
+        speech = self.speak(words)
+        return Recording(self.render(speech.hidden, speech.hertz), SAMPLE_RATE)
 
     def _said(self, words: Sequence[SpokenWord], speed: float, is_cut: bool, *others: str) -> tuple[Any, ...]:
         """The description, the subframes that it keeps, and other tensors of the network, uncut."""

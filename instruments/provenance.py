@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
-_SENTENCES = (
-    "of sentences from WordNet 3.0 (Princeton University, WordNet licence; Debian package wordnet-base) and "
-    "of patterns written for this project."
-)
 LICENCE = (
-    "Apache-2.0. Learned from speech made by flite 2.2 with the voices cmu_us_slt, cmu_us_rms, cmu_us_awb "
-    f"and cmu_us_kal16 (Carnegie Mellon University, BSD-like licence; Debian package libflite1) {_SENTENCES}"
-)
-NEURAL_LICENCE = (
     "Apache-2.0. Learned from speech made by hibari 0.2.1 with the voice heart (copyright 2026 Maureese "
     "Williams, Apache-2.0; PyPI package hibari-tts; distilled from the voice af_heart of Kokoro-82M by "
-    f"hexgrad, Apache-2.0) {_SENTENCES} The codec's last layer is hibari's own, of the rotation apart."
+    "hexgrad, Apache-2.0) of sentences from WordNet 3.0 (Princeton University, WordNet licence; Debian "
+    "package wordnet-base) and of patterns written for this project. The codec's last layer is hibari's own, "
+    "of the rotation apart."
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from instruments import measures
+from instruments import measures, neural_teacher
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,11 @@ class Setting:
 
     @cached_property
     def digest(self) -> str:
-        """Changes with the codec and with the code that measures."""
-        sources = sorted(Path(measures.__file__).parent.glob("*.py"))
-        weights = sorted(self.codec.glob("*.safetensors"))
+        """Changes with the codec, and with the code that measures and that makes the teacher speak."""
+        measuring = sorted(Path(measures.__file__).parent.glob("*.py"))
+        sources = [*measuring, Path(neural_teacher.__file__)]
+        found = (self.codec.glob(pattern) for pattern in ("*.safetensors", "codec/*.safetensors"))
+        weights = sorted(chain.from_iterable(found))
         return digest_of(*(path.read_bytes() for path in (*weights, *sources)))
 
 

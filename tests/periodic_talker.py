@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.config import SamplingDefaults
-from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest, sha256
 from talkahead.text.symbols import NUM_SYMBOLS
+from tiny_voice import CODES, SPEECH
 
-CODES, WIDTH = 24, 32
+WIDTH = 32
 _THINGS, _KINDS = ("boat", "house", "tree", "bird"), ("big", "old", "red")
 TEXTS = tuple(f"The {thing} is {kind}." for thing in _THINGS for kind in _KINDS)
 
@@ -40,10 +39,9 @@ def write_repository(folder: Path) -> Path:
         voices=("slt", "rms"), num_symbols=NUM_SYMBOLS, width=WIDTH, heads=2, blocks=1
     )
     TextEncoder(encoder).save(folder / "encoder" / "1")
-    codec = CodecConfig(levels=(4,), shades=4, pitches=2)
     vocoder = folder / "vocoder" / "1"
     vocoder.mkdir(parents=True)
-    speech_format(codec, silence=0, max_positions=1536).save(vocoder)
+    SPEECH.save(vocoder)
     talker = folder / "talker" / "1"
     periodic_talker().save(talker)
     write_sampling(SamplingDefaults(), talker)

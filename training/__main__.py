@@ -19,60 +19,47 @@ from talkahead.manifest import sha256
 from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
 from training.code_corpus import VOICES
 
-STAGES = (
-    *("corpus", "codec", "phones", "refine", "dataset", "talker", "export"),
-    *("drafts", "export-drafts", "calibrate"),
-)
+STAGES = ("corpus", "codec", "dataset", "talker", "export", "drafts", "calibrate")
 
+
+CHECKPOINTS = Path("training/checkpoints")
+"""What of the codec is not shipped lies there: the encoder of its frames."""
 
 Words = Sequence[object]
 
 
-def stages(options: argparse.Namespace) -> dict[str, Words]:
-    """The command of each stage, of all that is shipped."""
-    corpus, out = options.build / "corpus", options.build / "training"
-    codec, dataset = out / "refined", out / "dataset.npz"
-    return {
-        "corpus": _corpus(options),
-        "codec": ["training.train_codec", "--corpus", corpus, "--out", out, "--steps", options.codec_steps],
-        "phones": ["training.train_phones", "--corpus", corpus, "--out", out],
-        "refine": [
-            *("training.refine_codec", "--corpus", corpus, "--codec", out / "codec", "--out", out, "--codes"),
-            *("--phones", out / "phones.safetensors", "--steps", options.refine_steps),
-        ],
-        "dataset": ["training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset],
-        "talker": [
-            *("training.train_talker", "--dataset", dataset, "--codec", codec, "--out", out),
-            *("--steps", options.talker_steps),
-        ],
-        "export": ["training.export", "--training", out, "--repository", options.repository],
-        "drafts": _drafts(SHIPPED, options, dataset),
-        "export-drafts": _export_drafts(SHIPPED, options),
-        "calibrate": _calibrate(options.repository, dataset),
-    }
-
-
-def neural_stages(options: argparse.Namespace) -> dict[str, Words]:
-    """The command of each stage of the voice that is to take the place of the shipped ones."""
+def stages(options: argparse.Namespace) -> Iterator[tuple[str, Words]]:
+    """The commands of each stage, of all that is shipped."""
     corpus, out = options.build / "spectral", options.build / VOICES[0]
     codec, dataset = out / "codec", out / "dataset.npz"
-    return {
-        "corpus": ["training.spectral_corpus", "--folder", corpus],
-        "codec": [
+    yield "corpus", ("training.spectral_corpus", "--folder", corpus)
+    yield (
+        "codec",
+        (
             *("training.train_spectral_codec", "--corpus", corpus, "--out", out),
             *("--steps", options.codec_steps, "--code-steps", options.codec_steps // 2),
-        ],
-        "dataset": ["training.code_corpus", "--codec", out, "--out", dataset],
-        "talker": [
+        ),
+    )
+    yield "dataset", ("training.code_corpus", "--codec", out, "--out", dataset)
+    yield (
+        "talker",
+        (
             *("training.train_talker", "--dataset", dataset, "--codec", codec, "--out", out),
-            *("--steps", options.talker_steps, "--prompted", 0),
-            *("--layers", 12, "--width", 320, "--intermediate", 864),
-        ],
-        "export": [
-            *("training.export", "--training", out, "--repository", out / "model_repository"),
-            *("--made-by", f"make train OPTIONS='--voice {VOICES[0]}'"),
-        ],
-    }
+            *("--steps", options.talker_steps),
+        ),
+    )
+    yield "export", ("training.export", "--training", out, "--repository", options.repository)
+    for drafter in SHIPPED:
+        yield "drafts", ("talkahead", *_own_drafts(drafter, options))
+    yield "calibrate", _calibrate(options.repository, dataset)
+
+
+def _own_drafts(drafter: str, options: argparse.Namespace) -> Words:
+    """What a user trains drafts with, of a talker's own speech."""
+    return (
+        *("drafts", "train", "--repository", options.repository, "--drafter", drafter, "--replace"),
+        *("--minutes", options.draft_minutes),
+    )
 
 
 def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
@@ -80,9 +67,7 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
     out, codec = options.build / "training", options.repository / "vocoder" / "1"
     dataset = out / f"dataset-{sha256(codec / 'codec.safetensors')[:12]}.npz"
     if not dataset.exists():
-        yield _corpus(options)
-        corpus = options.build / "corpus"
-        yield ("training.dataset", "--corpus", corpus, "--codec", codec, "--out", dataset)
+        yield ("training.code_corpus", "--codec", CHECKPOINTS, "--out", dataset)
     drafts = [name for name in options.recipe if name in RECIPES]
     if drafts:
         yield _drafts(drafts, options, dataset)
@@ -107,14 +92,6 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
             *("--data", dataset.with_suffix(".json"), "--repository", options.build / SMALLER),
             *("--made-by", command(SMALLER)),
         )
-
-
-def _corpus(options: argparse.Namespace) -> Words:
-    return (
-        *("training.corpus", "--folder", options.build / "corpus"),
-        *("--prose", options.prose, "--numbers", options.numbers),
-        *("--conversation", options.conversation, "--usage", options.usage),
-    )
 
 
 def _drafts(names: Sequence[str], options: argparse.Namespace, dataset: Path) -> Words:
@@ -142,14 +119,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--build", type=Path, default=Path("build"), help="where everything in between is kept"
     )
     parser.add_argument("--repository", type=Path, default=Path("model_repository"))
-    parser.add_argument("--prose", type=int, default=24_000, help="texts without digits (about 20 hours)")
-    parser.add_argument("--numbers", type=int, default=6_000, help="texts with digits (about 8 hours)")
-    parser.add_argument("--conversation", type=int, default=10_000, help="dialogue, names (about 7 hours)")
-    parser.add_argument("--usage", type=int, default=40_000, help="WordNet's examples (about 26 hours)")
     parser.add_argument("--codec-steps", type=int, default=3_000)
-    parser.add_argument("--refine-steps", type=int, default=900, help="of the codec's decoder")
     parser.add_argument("--talker-steps", type=int, default=4_000)
-    parser.add_argument("--voice", choices=VOICES, help="make this one instead, into a folder of its own")
+    parser.add_argument(
+        "--draft-minutes",
+        type=float,
+        default=60,
+        help="of its own speech, that drafts learn from",
+    )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     chosen.add_argument(
@@ -159,11 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="of drafts, and of talkers that are not shipped",
     )
     options = parser.parse_args(arguments)
-    every = neural_stages(options) if options.voice else stages(options)
     commands = (
         by_recipe(options)
         if options.recipe
-        else (every[name] for name in STAGES if name in options.stages and name in every)
+        else (one for name, one in stages(options) if name in options.stages)
     )
     for one in commands:
         words = [str(word) for word in one]

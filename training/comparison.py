@@ -18,7 +18,7 @@ from instruments.material import Sentence
 from instruments.measures.appraisal import Appraisal, Appraiser
 from instruments.recording import Recording
 from instruments.setting import Setting, digest_of
-from training.originals import load_originals
+from training.originals import Originals
 
 TEACHER, CODEC, SERVER = "teacher", "codec", "server"
 
@@ -60,7 +60,7 @@ class Bench:
     def __init__(self, setting: Setting) -> None:
         torch.set_num_threads(1)
         self._setting = setting
-        self._originals = load_originals(setting.codec)
+        self._originals = Originals.load(setting.codec)
         self._appraiser = Appraiser()
 
     def row(self, sentence: Sentence, served: Recording | None) -> Row:
@@ -83,7 +83,7 @@ class Bench:
         return {system: Appraisal.from_json(fields) for system, fields in kept.items()}
 
     def _heard(self, sentence: Sentence) -> dict[str, Appraisal]:
-        original = self._originals.say(sentence)
+        original = self._originals.say(sentence.words)
         appraise = self._appraiser.appraise
         return {
             TEACHER: appraise(sentence.words, original.teacher),

@@ -2,7 +2,7 @@
 
     talkahead serve &   # prints its address
     python -m training.evaluate --server 127.0.0.1:8001
-    python -m training.evaluate --copies --codec build/training/codec   # the codec alone, without a server
+    python -m training.evaluate --copies   # the codec alone, without a server
 
 Held-out sentences of six categories, at the shipped defaults: word errors by Whisper tiny.en; DNSMOS;
 likeness of the speaker; STOI of the codec's copy; durations; phrases skipped or repeated; differences to the
@@ -19,7 +19,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import TypeVar
 
-from talkahead.audio.codec import Codec
 from talkahead_client import Client
 
 from instruments import report
@@ -30,12 +29,10 @@ from instruments.measures.joins import sharpness_db
 from instruments.recording import Recording
 from instruments.sentences import SPLITS
 from instruments.setting import Setting
-from instruments.teacher import VOICES, Teacher
+from training.code_corpus import VOICES
 from training.comparison import compare
-from training.evaluation import CopyEvaluation, Evaluation, ReferenceEvaluation
-from training.originals import load_originals
+from training.evaluation import CopyEvaluation, Evaluation
 from training.passage import passages
-from training.references import PER_VOICE, compare_references, pairs
 from training.served_speech import Request, ServedSpeech, speak_all
 
 T = TypeVar("T")
@@ -83,19 +80,10 @@ def evaluate(options: argparse.Namespace) -> Evaluation:
 
 
 def evaluate_copies(options: argparse.Namespace) -> CopyEvaluation:
-    voices = load_originals(options.codec).voices
-    sentences = held_out_sentences(options.split, options.per_category, voices, options.seed)
+    sentences = held_out_sentences(options.split, options.per_category, VOICES, options.seed)
     setting = Setting(options.codec, options.cache)
     rows = compare(setting, sentences, repeat(None, len(sentences)), options.workers)
     return CopyEvaluation.of(_watched(rows, len(sentences)))
-
-
-def evaluate_references(options: argparse.Namespace) -> ReferenceEvaluation:
-    teacher, codec = Teacher(), Codec.load(options.codec)
-    sentences = held_out_sentences(options.split, options.per_category, VOICES, options.seed)
-    chosen = list(pairs(sentences, teacher, options.references))
-    rows = compare_references(options.server, chosen, teacher, codec, options.streams, options.seed)
-    return ReferenceEvaluation.of(_watched(rows, len(chosen)))
 
 
 def _watched(rows: Iterator[T], count: int) -> list[T]:
@@ -118,13 +106,12 @@ def _parser() -> argparse.ArgumentParser:
         help="sentences of each category (default: %(default)s)")  # fmt: skip
     add("--quick", dest="per_category", action="store_const", const=QUICK_PER_CATEGORY,
         help=f"{QUICK_PER_CATEGORY} sentences of each category")  # fmt: skip
-    add("--references", type=int, nargs="?", const=PER_VOICE, metavar="N",
-        help="instead: speak like recordings, N (or %(const)s) of each of the teacher's voices")  # fmt: skip
     add("--split", default="test", choices=SPLITS[1:])
     add("--streams", type=int, default=2, help="sentences spoken at a time")
     add("--workers", type=int, default=os.cpu_count() or 1, help="processes that measure")
     add("--seed", type=int, default=1, help="of the choice of sentences and of the server's draws")
-    add("--codec", type=Path, default=Path("model_repository/vocoder/1"))
+    add("--codec", type=Path, default=Path("training/checkpoints"),
+        help="what its training wrote, or is kept of it (default: %(default)s)")  # fmt: skip
     add("--cache", type=Path, default=Path("build/evaluate"),
         help="where what was measured of teacher and codec is kept")  # fmt: skip
     add("--out", type=Path, help="JSON with every sentence")
@@ -134,11 +121,7 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> None:
     options = _parser().parse_args()
     environment = Environment.record()
-    evaluation: CopyEvaluation | ReferenceEvaluation | Evaluation
-    if options.copies:
-        evaluation = evaluate_copies(options)
-    else:
-        evaluation = evaluate_references(options) if options.references else evaluate(options)
+    evaluation = evaluate_copies(options) if options.copies else evaluate(options)
     print(*evaluation.tables(), sep="\n\n")
     if options.out:
         settings = {"split": options.split, "seed": options.seed}

@@ -11,7 +11,6 @@ from instruments import report
 from training import findings, verdicts
 from training.comparison import CODEC, SERVER, TEACHER, Row
 from training.passage import Passage
-from training.references import ReferenceFinding, ReferenceRow, judge_references, reference_findings
 from training.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -73,26 +72,6 @@ class Evaluation:
     def tables(self) -> Iterator[str]:
         """Everything but the raw values, as text."""
         return tables(self.systems, self.joins, self.pauses, self.verdicts)
-
-
-@dataclass(frozen=True)
-class ReferenceEvaluation:
-    """How often the server spoke like the recordings that it was given."""
-
-    KIND: ClassVar = "references"
-
-    rows: tuple[ReferenceRow, ...]
-    findings: tuple[ReferenceFinding, ...]
-    verdict: Verdict
-
-    @classmethod
-    def of(cls, rows: Sequence[ReferenceRow]) -> Self:
-        found = tuple(reference_findings(rows))
-        return cls(tuple(rows), found, judge_references(found[0]))
-
-    def tables(self) -> Iterator[str]:
-        """Findings and verdict as text."""
-        return tables(self.findings, (self.verdict,))
 
 
 def over_all(systems: Sequence[findings.SystemFinding]) -> dict[str, findings.SystemFinding]:

@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from talkahead.audio.codec import Codec
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.config import SamplingDefaults
-from talkahead.families.phonemic import spectral_codec
-from talkahead.families.phonemic.codec import speech_format
-from talkahead.families.phonemic.spectral_decoder import SpectralDecoder, is_spectral
+from talkahead.families.phonemic.spectral_codec import speech_format
+from talkahead.families.phonemic.spectral_decoder import SpectralDecoder
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.generation_config import write_sampling
 from talkahead.manifest import NAME, Manifest, readable_files
 from talkahead.speech_format import SpeechFormat
 from torch import nn
 
-from instruments.provenance import LICENCE, NEURAL_LICENCE, source_commit
-from training.code_corpus import VOICES
+from instruments.provenance import LICENCE, source_commit
 from training.spectral_autoencoder import SpectralAutoencoder
 from training.spectral_corpus import segments_of, teacher
 
@@ -30,13 +27,7 @@ _SILENT_FRAMES = slice(4, 10)
 MODELS = ("vocoder", "encoder", "talker")
 
 
-def silence_code(codec: Codec, frames: int = 50) -> int:
-    """The code that the encoder gives digital silence, away from its edges."""
-    silence = torch.zeros(1, frames * codec.config.hop)
-    return int(codec.encode(silence, torch.tensor([frames]))[0, frames // 2])
-
-
-def spectral_silence_code(codec: SpectralAutoencoder) -> int:
+def silence_code(codec: SpectralAutoencoder) -> int:
     """The code of the silence before the teacher speaks."""
     (segment,) = segments_of("A.")
     speech = teacher().speak(segment.spoken, is_cut=False)
@@ -52,14 +43,13 @@ def put(
     steps: int,
     metrics: dict[str, object],
     speech: SpeechFormat | None = None,
-    licence: str = LICENCE,
 ) -> None:
     """Saves `network` in half precision into a version folder, with its manifest.
 
     The talker's weights are bfloat16, as its decode step reads them, so nothing is rounded later. The codec's
     come with the format of all speech.
     """
-    assert isinstance(network, Codec | SpectralDecoder | TextEncoder | Llama)
+    assert isinstance(network, SpectralDecoder | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
     if isinstance(network, Llama):
         write_sampling(SamplingDefaults(), folder)
@@ -67,7 +57,7 @@ def put(
         speech.save(folder)
     written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))
     files = readable_files(path for path in written if path.name != NAME)
-    Manifest(command, source_commit(), data, steps, metrics, files, licence).write(folder)
+    Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)
 
 
 def main() -> None:
@@ -88,33 +78,21 @@ def main() -> None:
     voices = ", ".join(data["voices"])
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     described = f"{described}. {options.note}" if options.note else described
-    licence = NEURAL_LICENCE if tuple(data["voices"]) == VOICES else LICENCE
     for model in options.models:
         network, report, speech = _trained(model, source)
         folder = options.repository / model / "1"
-        put(network, folder, options.made_by, described, report["steps"], report["metrics"], speech, licence)
+        put(network, folder, options.made_by, described, report["steps"], report["metrics"], speech)
         print(f"export: {folder}")
 
 
 def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any], SpeechFormat | None]:
     """What a training wrote, what it reached, and beside the codec the format of the speech."""
     report: dict[str, Any]
-    if (
-        model == "vocoder"
-        and (source / "codec.report.json").exists()
-        and is_spectral(source / "codec" / "codec.json")
-    ):
-        spectral = SpectralAutoencoder.load(source)
+    if model == "vocoder":
+        codec = SpectralAutoencoder.load(source)
         positions = DecoderConfig.from_file(source / "talker" / "config.json").max_position_embeddings
         report = json.loads((source / "codec.report.json").read_text(encoding="utf-8"))
-        silence = spectral_silence_code(spectral)
-        speech = spectral_codec.speech_format(spectral.decoder.config, silence, positions)
-        return spectral.decoder, report, speech
-    if model == "vocoder":
-        codec = Codec.load(source / "refined")
-        positions = DecoderConfig.from_file(source / "talker" / "config.json").max_position_embeddings
-        report = json.loads((source / "refined.report.json").read_text(encoding="utf-8"))
-        return codec, report, speech_format(codec.config, silence_code(codec), positions)
+        return codec.decoder, report, speech_format(codec.decoder.config, silence_code(codec), positions)
     report = json.loads((source / "talker.report.json").read_text(encoding="utf-8"))
     return (TextEncoder if model == "encoder" else Llama).load(source / model), report, None
 

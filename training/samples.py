@@ -14,8 +14,6 @@ from pathlib import Path
 
 import jinja2
 import numpy as np
-import numpy.typing as npt
-from talkahead.audio.codec import Codec
 from talkahead_client import Client
 
 from instruments.environment import Environment
@@ -24,8 +22,7 @@ from instruments.measures.ear import Ear
 from instruments.measures.word_errors import WordErrors
 from instruments.recording import Recording
 from instruments.server import add_server_options, served_repository, server_at
-from instruments.teacher import SAMPLE_RATE, Teacher
-from training.originals import resynthesize
+from training.originals import Originals
 from training.pictures import draw
 from training.served_speech import Request, speak_all
 
@@ -99,18 +96,17 @@ def lines(voices: Sequence[str], seed: int) -> list[Line]:
 class Gallery:
     """Records and draws each line's takes into a folder."""
 
-    def __init__(self, folder: Path, teacher: Teacher, ear: Ear, codec: Codec) -> None:
+    def __init__(self, folder: Path, ear: Ear, originals: Originals) -> None:
         self._folder = folder
         self._ear = ear
-        self._codec = codec
-        self._teacher = teacher
+        self._originals = originals
         folder.mkdir(parents=True, exist_ok=True)
 
     def sample(self, line: Line, number: int, served: Recording) -> Sample:
-        taught = np.concatenate(list(self._taught(line)))
+        said = [(self._originals.say(words), pause_s) for words, pause_s in line.parts]
         recordings = {
-            "teacher": Recording.of_int16(taught, SAMPLE_RATE),
-            "codec": resynthesize(self._codec, taught),
+            "teacher": _joined([(one.teacher, pause_s) for one, pause_s in said]),
+            "codec": _joined([(one.copy, pause_s) for one, pause_s in said]),
             "server": served,
         }
         longest_s = max(recording.seconds for recording in recordings.values())
@@ -124,10 +120,12 @@ class Gallery:
             takes.append(Take(speaker, name, recording.seconds, errors))
         return Sample(line.text, line.voice, is_long, tuple(takes))
 
-    def _taught(self, line: Line) -> Iterator[npt.NDArray[np.int16]]:
-        for words, pause_s in line.parts:
-            yield self._teacher.speak(words, line.voice).audio
-            yield np.zeros(round(pause_s * SAMPLE_RATE), dtype=np.int16)
+
+def _joined(parts: Sequence[tuple[Recording, float]]) -> Recording:
+    """Recordings of one rate, each with so many seconds of silence behind it."""
+    rate_hz = parts[0][0].rate_hz
+    silent = [(one.samples, np.zeros(round(pause_s * rate_hz), np.float32)) for one, pause_s in parts]
+    return Recording(np.concatenate([*chain.from_iterable(silent)]), rate_hz)
 
 
 def totals(samples: Sequence[Sample]) -> Iterator[Total]:
@@ -158,8 +156,7 @@ def make(options: argparse.Namespace) -> Path:
             chosen = lines(client.voices(), options.seed)
         requests = [Request(line.text, line.voice) for line in chosen]
         served = [speech.recording for speech in speak_all(server.grpc, requests, 1, options.seed)]
-    teacher = Teacher()
-    gallery = Gallery(options.folder, teacher, Ear(), Codec.load(options.codec))
+    gallery = Gallery(options.folder, Ear(), Originals.load(options.codec))
     groups: dict[str, list[Sample]] = {}
     for number, (line, recording) in enumerate(zip(chosen, served, strict=True), 1):
         groups.setdefault(line.category, []).append(gallery.sample(line, number, recording))
@@ -175,7 +172,8 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("build/samples"), help="where the page is written"
     )
-    parser.add_argument("--codec", type=Path, default=Path("model_repository/vocoder/1"))
+    parser.add_argument("--codec", type=Path, default=Path("training/checkpoints"),
+        help="what the codec's training wrote, or is kept of it (%(default)s)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1)
     print(f"samples: {make(parser.parse_args()).resolve()}")
 

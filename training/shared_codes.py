@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import torch
-from talkahead.audio.codec import CodecConfig
 from talkahead.backbone.llama import Llama
-from talkahead.families.phonemic.spectral_decoder import SpectralConfig, is_spectral
+from talkahead.families.phonemic.spectral_decoder import SpectralConfig
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -36,12 +35,8 @@ class CodeFactors:
     @classmethod
     def of(cls, folder: Path) -> Self:
         """Of a codec's folder."""
-        path = folder / "codec.json"
-        if is_spectral(path):
-            spectral = SpectralConfig.from_file(path)
-            return cls(math.prod(spectral.prosody_levels), math.prod(spectral.sound_levels))
-        pitched = CodecConfig.from_file(path)
-        return cls(pitched.num_tones, pitched.num_spectra)
+        config = SpectralConfig.from_file(folder / "codec.json")
+        return cls(math.prod(config.prosody_levels), math.prod(config.sound_levels))
 
 
 class SharedVectors(nn.Module):

@@ -236,12 +236,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--tokens", type=int, default=6_000, help="padded positions in a step")
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--intermediate", type=int, default=512)
+    parser.add_argument("--width", type=int, default=320)
+    parser.add_argument("--intermediate", type=int, default=864)
     parser.add_argument("--head-dim", type=int, default=64)
     parser.add_argument("--positions", type=int, default=1_536, help="the longest prompt and speech together")
     parser.add_argument(
-        "--prompted", type=float, default=0.3, help="share of utterances that prompt another, or follow one"
+        "--prompted", type=float, default=0.0, help="share of utterances that prompt another, or follow one"
     )
     parser.add_argument("--warm-up", type=int, default=100, help="steps until the peak learning rate")
     parser.add_argument(

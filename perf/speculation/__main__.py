@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from talkahead.audio.codec import Codec
 from talkahead.backbone.decoder_choice import Precision
 from talkahead.config import RequestOptions
 from talkahead.families.phonemic.text_encoder import TextEncoderConfig
-from talkahead.manifest import sha256
 
 from instruments import report
 from instruments.environment import ROOT, Environment
@@ -38,9 +36,8 @@ from perf.speculation import pictures, tables
 from perf.speculation.bench import Bench, Row, Scale
 from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
-from perf.speculation.mel_groups import save_mel_groups
 from perf.speculation.methods import Method, Talker
-from perf.speculation.plan import MEL_SIZES, Part, Plan, absent, chosen, plans, same_trees
+from perf.speculation.plan import Part, Plan, absent, chosen, plans, same_trees
 from perf.speculation.quality import Hall, teacher_word_errors
 from perf.speculation.shares import measure, pairs
 from perf.speculation.studio import Studio
@@ -117,7 +114,7 @@ def write_page() -> None:
     latency = json.loads(_LATENCY.read_text(encoding="utf-8")) if _LATENCY.exists() else None
     rows = [Row.from_json(one) for one in known["results"]]
     pictures.draw_all(rows, _OUT)
-    found = Installation(ROOT / "model_repository", mel=Path())
+    found = Installation(ROOT / "model_repository")
     here = [row for row in rows if found.has(Method(row.draft, talker=Talker(row.talker)))]
     outdated = {row.draft for row in here if not found.is_current(row.talker, row.draft, row.hashes)}
     filled = dict(
@@ -163,11 +160,7 @@ def in_order(candidates: Sequence[Plan], rows: Sequence[Row]) -> list[Row]:
 
 
 def _installation(options: argparse.Namespace) -> Installation:
-    repository = options.repository
-    codec = repository / "vocoder" / "1"
-    mel = options.work / f"mel-{sha256(codec / 'codec.safetensors')[:12]}"
-    save_mel_groups(mel, Codec.load(codec), repository / "talker" / "1", MEL_SIZES)
-    return Installation(repository, mel, options.tuned, options.smaller)
+    return Installation(options.repository, options.tuned, options.smaller)
 
 
 def _hall(options: argparse.Namespace, found: Installation) -> Hall:

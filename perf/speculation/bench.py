@@ -13,7 +13,7 @@ from typing import Any, Self
 from perf.speculation import quality, speed
 from perf.speculation.hearing import Hearing
 from perf.speculation.kept import Kept
-from perf.speculation.methods import PLAIN, Likeness, Method
+from perf.speculation.methods import PLAIN, Method
 from perf.speculation.plan import Part, Plan, tree_plans
 from perf.speculation.quality import Hall, Quality, Speech
 from perf.speculation.speed import Speed
@@ -55,7 +55,6 @@ class Row:
     draft: str
     verifier: str
     options: Mapping[str, int | float]
-    likeness: str
     mean_size: float | None
     preserves: str
     streams: int
@@ -214,7 +213,6 @@ class Bench:
             draft=method.draft,
             verifier=method.verifier,
             options=own.options,
-            likeness=method.likeness,
             mean_size=self._mean_size(method),
             preserves=method.preserves,
             streams=streams,
@@ -241,7 +239,7 @@ class Bench:
 
     def _mean_size(self, method: Method) -> float | None:
         similarity = method.options.get("similarity", method.swapped_within)
-        known = self._studio.found.similarities(Likeness(method.likeness))
+        known = self._studio.found.similarities()
         return next((one.mean_size for one in known if one.threshold == similarity), None)
 
     def parted(self, plans: Iterable[Plan]) -> list[str]:

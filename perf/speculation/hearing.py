@@ -10,18 +10,22 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
-from talkahead.audio.codec import Codec
 from talkahead.audio.speech_edges import AFTER_S, speech_span
+from talkahead.families.contracts import Codec, CodecWindow
+from talkahead.families.registry import load_family
+from talkahead.speech_format import SpeechFormat
+from talkahead.text import TextFrontend
 
 from instruments.material import Sentence
 from instruments.measures.duration import LONGEST, SHORTEST
 from instruments.measures.ear import Ear
 from instruments.measures.naturalness import OpinionScorer
 from instruments.measures.word_errors import WordErrors
+from instruments.neural_teacher import NeuralTeacher
 from instruments.recording import Recording
 from instruments.setting import Setting
-from instruments.teacher import SAMPLE_RATE, Teacher
 
 _CUT_S = AFTER_S / 5
 """One frame. The corpus has AFTER_S of silence behind the speech; with less than this, speech was cut."""
@@ -78,12 +82,20 @@ class Listener:
         """Sentences that were not known from disk."""
 
     @cached_property
-    def _teacher(self) -> Teacher:
-        return Teacher()
+    def _teacher(self) -> NeuralTeacher:
+        return NeuralTeacher()
+
+    @cached_property
+    def _frontend(self) -> TextFrontend:
+        return TextFrontend()
+
+    @cached_property
+    def _format(self) -> SpeechFormat:
+        return SpeechFormat.read(self._setting.codec)
 
     @cached_property
     def _codec(self) -> Codec:
-        return Codec.load(self._setting.codec)
+        return load_family(self._format.family).codec(self._setting.codec, torch.device("cpu"))
 
     @cached_property
     def _ear(self) -> Ear:
@@ -97,10 +109,9 @@ class Listener:
         """What the codec makes of these codes."""
         path = self._path(sentence, json.dumps(list(frames)))
         if not path.exists():
-            with torch.inference_mode():
-                samples = self._codec.decode(torch.tensor([frames]))[0].numpy()
-            recording = Recording(samples, self._codec.config.sample_rate_hz)
-            self._keep(path, sentence, recording)
+            codes = np.array(frames, np.int64)[:, None]
+            (made,) = self._codec.decode([CodecWindow.whole(codes)], [None])
+            self._keep(path, sentence, Recording(made.audio, self._format.sample_rate_hz))
         return Hearing(**json.loads(path.read_text(encoding="utf-8")))
 
     def hear_teacher(self, sentence: Sentence) -> Hearing:
@@ -115,7 +126,8 @@ class Listener:
         return self._setting.cache / name[:2] / f"{name}.json"
 
     def _taught(self, sentence: Sentence) -> Recording:
-        return Recording.of_int16(self._teacher.speak(sentence.words, sentence.voice).audio, SAMPLE_RATE)
+        (segment,) = self._frontend.segments(sentence.words)
+        return self._teacher.recording(segment.spoken)
 
     def _keep(self, path: Path, sentence: Sentence, recording: Recording) -> None:
         self.num_heard += 1

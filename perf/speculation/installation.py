@@ -14,7 +14,7 @@ from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS
 from talkahead.drafting.rank_paths import RankTree
 from talkahead.manifest import sha256
 
-from perf.speculation.methods import Likeness, Method, Talker
+from perf.speculation.methods import Method, Talker
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,12 @@ class Similarity:
 
 @dataclass(frozen=True)
 class Installation:
-    """Model repositories of the talkers that there are, and the folder of groups by mel spectra.
+    """Model repositories of the talkers that there are.
 
     Every talker speaks through the shipped codec.
     """
 
     shipped: Path
-    mel: Path
     tuned: Path | None = None
     smaller: Path | None = None
 
@@ -60,13 +59,14 @@ class Installation:
             return False
         return method.is_plain or (self.draft(method) / CONFIG).exists()
 
-    def groups(self, likeness: Likeness) -> Path:
+    @property
+    def groups(self) -> Path:
         """Of the shipped talker."""
-        return self.mel if likeness is Likeness.MEL else self.talker(Talker.SHIPPED) / "groups"
+        return self.talker(Talker.SHIPPED) / "groups"
 
-    def similarities(self, likeness: Likeness) -> tuple[Similarity, ...]:
+    def similarities(self) -> tuple[Similarity, ...]:
         """Of the groups there are, smallest first; nothing before they are calibrated."""
-        path = self.groups(likeness) / group_artifact.CONFIG
+        path = self.groups / group_artifact.CONFIG
         if not path.exists():
             return ()
         groups = json.loads(path.read_text(encoding="utf-8"))["groups"]

@@ -29,13 +29,6 @@ class Talker(StrEnum):
     SMALLER = SMALLER
 
 
-class Likeness(StrEnum):
-    """What tokens of one group have in common."""
-
-    EMBEDDING = "embedding"
-    MEL = "mel"
-
-
 Options = Mapping[str, int | float]
 
 
@@ -47,7 +40,6 @@ class Method:
         draft: the folder of a trained draft, which is its name in `instruments.recipes`; or NO_DRAFT.
         verifier: a name of the registry, or ACCEPT_ALL.
         options: request parameters, of drafter and verifier.
-        likeness: of the groups that `similarity` names.
         swapped_within: after decoding, tokens change places within groups of this similarity.
     """
 
@@ -55,7 +47,6 @@ class Method:
     verifier: str = "match"
     options: Options = field(default_factory=dict)
     talker: Talker = Talker.SHIPPED
-    likeness: Likeness = Likeness.EMBEDDING
     swapped_within: float | None = None
 
     @property
@@ -128,7 +119,6 @@ class Method:
         """Short, and no other method's."""
         words = [] if self.talker is Talker.SHIPPED else [str(self.talker)]
         words.append("plain" if self.is_plain else f"{self.draft} + {self.verifier}")
-        words += [] if self.likeness is Likeness.EMBEDDING else [str(self.likeness)]
         words += [f"{_SHORT.get(name, name)} {value:g}" for name, value in self.options.items()]
         if self.swapped_within is not None:
             words.append(f"swapped {self.swapped_within:g}")
@@ -140,7 +130,6 @@ class Method:
             "verifier": self.verifier,
             "options": dict(self.options),
             "talker": str(self.talker),
-            "likeness": str(self.likeness),
             "swapped_within": self.swapped_within,
         }
 

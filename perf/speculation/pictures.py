@@ -64,20 +64,20 @@ def _methods(rows: Sequence[Row]) -> Figure | None:
 
 def _accuracy(rows: Sequence[Row]) -> Figure | None:
     """Word errors against speed, a line for each method whose leniency can be chosen."""
-    lenient = (Part.HEADS, Part.MTP, Part.BIAS, Part.GROUPS, Part.MEL)
+    lenient = (Part.HEADS, Part.MTP, Part.BIAS, Part.GROUPS)
     heard = [row for row in rows if row.streams == 1 and row.quality and row.speedup and row.part in lenient]
-    lines: dict[tuple[str, str, str], list[Row]] = {}
+    lines: dict[tuple[str, str], list[Row]] = {}
     for row in heard:
-        lines.setdefault((row.draft, row.verifier, row.likeness), []).append(row)
+        lines.setdefault((row.draft, row.verifier), []).append(row)
     if not lines:
         return None
     figure, axis = pyplot.subplots(figsize=(8, 5.5), layout="constrained")
-    for (draft, verifier, likeness), own in lines.items():
+    for (draft, verifier), own in lines.items():
         own.sort(key=_speedup)
         errors = [row.quality.difference for row in own if row.quality]
         lows = [row.quality.difference - row.quality.low for row in own if row.quality]
         highs = [row.quality.high - row.quality.difference for row in own if row.quality]
-        label = f"{draft} + {verifier}" + (f" ({likeness})" if likeness != "embedding" else "")
+        label = f"{draft} + {verifier}"
         axis.errorbar(
             [_speedup(row) for row in own], errors, (lows, highs), fmt="o-", label=label, elinewidth=0.5
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perf.speculation.installation import Installation, Similarity
-from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
+from perf.speculation.methods import ACCEPT_ALL, PLAIN, Method, Talker
 
 HEADS, MORE_HEADS = "heads", "heads-6"
 """The latter where its trees are others: with few nodes neither draft looks behind the fourth token."""
@@ -37,7 +37,6 @@ CARELESS_TOP_K = 32
 """Of the ablation that lets the end of speech pass like any token."""
 HEADLINE_BIAS = 0.3
 HEADLINE_SIZE = 10.0
-MEL_SIZES = (3.0, 10.0, 40.0)
 SWAP_SIZES = (1.5, 5.0, 10.0, 40.0)
 """Mean sizes of groups."""
 
@@ -55,7 +54,6 @@ class Part(StrEnum):
     DRAFT_LM = "draft_lm"
     BIAS = "bias"
     GROUPS = "groups"
-    MEL = "mel"
     LENGTH = "length"
     DEPTH = "depth"
     SWAP = "swap"
@@ -149,7 +147,7 @@ def _all(found: Installation) -> Iterator[Plan]:
     yield from _heads(found)
     yield from _modules()
     yield from _draft_model()
-    if found.similarities(Likeness.EMBEDDING):
+    if found.similarities():
         yield from _groups(found)
     yield Plan(Part.SMALLER, Method(talker=Talker.SMALLER), is_headline=True)
 
@@ -226,14 +224,11 @@ def _draft_model() -> Iterator[Plan]:
 
 
 def _groups(found: Installation) -> Iterator[Plan]:
-    known = found.similarities(Likeness.EMBEDDING)
+    known = found.similarities()
     headline = near(known, HEADLINE_SIZE)
     for one in known:
         method = Method(DRAFT_LM, "groups", {"similarity": one.threshold})
         yield Plan(Part.GROUPS, method, is_headline=one == headline)
-    for one in found.similarities(Likeness.MEL):
-        method = Method(DRAFT_LM, "groups", {"similarity": one.threshold}, likeness=Likeness.MEL)
-        yield Plan(Part.MEL, method)
     grouped = Method(DRAFT_LM, "groups", {"similarity": headline.threshold})
     for length in LENGTHS:
         yield Plan(Part.LENGTH, grouped.having(draft_length=length), is_heard=False)

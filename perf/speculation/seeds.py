@@ -157,25 +157,6 @@ TABLES = (
         ),
     ),
     SeedTable(
-        "001 3",
-        "Yanuka et al. 2025, table 3 (what makes tokens alike)",
-        "at the same speed there, at the nearest mean size here",
-        (
-            SeedRow(
-                "groups by mel spectra", None, None, 13.9, 11.1, _draft_lm("groups", Part.MEL), HEADLINE_SIZE
-            ),
-            SeedRow(
-                "groups by embeddings",
-                None,
-                None,
-                12.6,
-                11.1,
-                _draft_lm("groups", Part.GROUPS),
-                HEADLINE_SIZE,
-            ),
-        ),
-    ),
-    SeedTable(
         "003 I",
         "Tian et al. 2025, table I (Llasa-1B, 65,536 codes)",
         "their speed-up ratios are shares of drafts accepted, 28.92 + 12.76 %: 1.42 tokens a step, which is "

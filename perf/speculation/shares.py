@@ -16,7 +16,7 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
 
 from perf.speculation.installation import Installation
-from perf.speculation.methods import PLAIN, Likeness, Method
+from perf.speculation.methods import PLAIN, Method
 from perf.speculation.plan import DRAFT_LM, HEADLINE_SIZE, HEADLINE_TOP_K, near
 from perf.speculation.speed import Stopwatch, TimedStep
 from perf.speculation.studio import Loop, Studio
@@ -67,7 +67,7 @@ def pairs(found: Installation) -> Iterator[Method]:
     yield Method("mtp", "topk", {"top_k_verify": HEADLINE_TOP_K})
     for verifier in ("match", "ratio"):
         yield Method(DRAFT_LM, verifier)
-    if known := found.similarities(Likeness.EMBEDDING):
+    if known := found.similarities():
         yield Method(DRAFT_LM, "groups", {"similarity": near(known, HEADLINE_SIZE).threshold})
 
 

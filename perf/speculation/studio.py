@@ -110,7 +110,7 @@ class Studio:
     def _verifier(self, method: Method, eos: int) -> Verifier:
         if method.verifier == ACCEPT_ALL:
             return AcceptAllVerifier()
-        folder, talker = self.found.groups(method.likeness), self.found.talker(Talker.SHIPPED)
+        folder, talker = self.found.groups, self.found.talker(Talker.SHIPPED)
         groups = _groups(folder, talker) if "similarity" in method.options else {}
         options = VerifierOptions.from_parameters(method.verifier_options)
         return VERIFIERS[method.verifier].kind.of(options, TargetTokens(eos, groups))

@@ -116,7 +116,6 @@ def cells(row: Row) -> dict[str, str]:
 def _options(row: Row) -> str:
     options = [f"{name} {value:g}" for name, value in row.options.items()]
     options += [f"mean size {row.mean_size:.1f}"] if row.mean_size is not None else []
-    options += [f"by {row.likeness}"] if row.part == Part.MEL else []
     return ", ".join(options) or _NONE
 
 
@@ -316,7 +315,7 @@ def _checks(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
 
 
 def _fits(row: Row, what: str) -> bool:
-    if row.part in (Part.NODES, Part.DEEPER, Part.LENGTH, Part.MEL) or row.drafter == NO_DRAFT:
+    if row.part in (Part.NODES, Part.DEEPER, Part.LENGTH) or row.drafter == NO_DRAFT:
         return False
     if what.startswith("best"):
         return row.preserves in (Preserves.TOKENS, Preserves.DISTRIBUTION)

@@ -15,7 +15,7 @@ from talkahead.text.symbols import NUM_SYMBOLS
 
 from instruments.environment import ROOT
 from training.code_corpus import VOICES
-from training.export import spectral_silence_code
+from training.export import silence_code
 from training.spectral_autoencoder import SpectralAutoencoder
 from training.spectral_corpus import segments_of, teacher
 
@@ -33,7 +33,7 @@ def paused(codec: SpectralAutoencoder) -> tuple[Samples, int]:
     """A sentence and half a second of silence behind it, and where that begins."""
     (segment,) = segments_of("The juice of lemons makes fine punch.")
     spoken = codec.frames_of(teacher().describe(segment.spoken))
-    frames = np.concatenate([spoken, np.full((20, 1), spectral_silence_code(codec))])
+    frames = np.concatenate([spoken, np.full((20, 1), silence_code(codec))])
     speaker = SpectralCodec(codec.decoder, torch.device("cpu"))
     (decoded,) = speaker.decode([CodecWindow(frames, 0, len(frames), 0, position=0)], [None])
     return decoded.audio, len(spoken) * codec.decoder.config.hop

@@ -195,7 +195,7 @@ def test_hidden_imports_count() -> None:
         (wrong_rooms, "talkahead.types", "talkahead_client.wire"),
         (wrong_rooms, "model_repository.talker.1.model", "talkahead_client"),
         (wrong_layers, "talkahead.config", "talkahead.speculation.pairs"),
-        (wrong_layers, "talkahead.audio.codec", "talkahead.backbone.llama"),
+        (wrong_layers, "talkahead.audio.noise", "talkahead.backbone.llama"),
         (wrong_layers, "talkahead.backbone.llama", "talkahead.families.some"),
         (wrong_layers, "talkahead.engine.stream", "talkahead.serving"),
         (impure, "talkahead.speculation.draws", "safetensors.torch"),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hearing import HOP
 from hypothesis import strategies as st
 from raw import RawStream, Refused, Tensors, speech_request, strings, tensors_of
 from served import REPOSITORY, Served
+from shipped import SPEECH, VOICES
 from talkahead.config import SPECULATION
 from talkahead.drafting.drafters import DRAFTERS, drafter_names, verifiers_of
 from talkahead.speculation.verifiers import VERIFIERS
@@ -135,8 +135,8 @@ texts = mostly(
 )
 shapes = st.sampled_from([(1, 1), (1,), (1, 2), (2, 1), (0,), (1, 0)])
 tensors = st.one_of(
-    st.sampled_from(["slt", "rms", "", "nobody"]).map(lambda name: {"VOICE": strings(name)}),
-    shapes.map(lambda shape: {"VOICE": np.full(shape, b"slt", np.object_)}),
+    st.sampled_from([*VOICES, "", "nobody"]).map(lambda name: {"VOICE": strings(name)}),
+    shapes.map(lambda shape: {"VOICE": np.full(shape, VOICES[0].encode(), np.object_)}),
     shapes.map(lambda shape: {"VOICE": np.zeros(shape, np.int32)}),
     shapes.map(lambda shape: {"REFERENCE_AUDIO": np.zeros(shape, np.float32)}),
     st.just({"REFERENCE_TEXT": strings("Quiet.")}),
@@ -204,8 +204,8 @@ def _check_whole(responses: list[service_pb2.ModelInferResponse]) -> None:
     assert [bool(chunk["IS_LAST"][0]) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     audio = np.concatenate([chunk["AUDIO"] for chunk in chunks])
     frames = int(chunks[-1]["STATS"][2])
-    assert len(audio) == HOP * frames
-    assert 1 <= frames <= SHORT * 50
+    assert len(audio) == SPEECH.hop * frames
+    assert 1 <= frames <= SPEECH.frames(SHORT)
     assert np.isfinite(audio).all()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from served import REPOSITORY
+from shipped import SPEECH
 
 _STRIKES = """
 
@@ -93,19 +94,29 @@ _SLOW = """
 def _slowly(decode):
     import time
 
-    def decode_in_its_time(self, windows, carries):
+    def decode_in_its_time(windows, carries):
         began = time.perf_counter()
-        decoded = decode(self, windows, carries)
-        speech_s = sum(len(one.audio) for one in decoded) / self._codec.config.sample_rate_hz
-        time.sleep(max(began + {times} * speech_s - time.perf_counter(), 0.0))
+        decoded = decode(windows, carries)
+        frames = sum(window.new for window in windows)
+        time.sleep(max(began + {frame_s} * frames - time.perf_counter(), 0.0))
         return decoded
 
     return decode_in_its_time
 
 
-from talkahead.families.phonemic.codec import PitchCodec
+def _of_slow_ones(make):
+    def codec(self, *arguments):
+        made = make(self, *arguments)
+        made.decode = _slowly(made.decode)
+        return made
 
-PitchCodec.decode = _slowly(PitchCodec.decode)
+    return codec
+
+
+from talkahead.families.registry import load_family
+
+_Family = type(load_family({family!r}))
+_Family.codec = _of_slow_ones(_Family.codec)
 """
 
 _FAULTS = {"frontend": _SEND, "encoder": _SEND, "talker": _STEP + _SEND, "vocoder": _WINDOW + _SEND}
@@ -133,7 +144,8 @@ class Faults:
 
 def slow_codec(folder: Path, times: float) -> Path:
     """A repository whose codec takes so many times as long for a window as that sounds."""
-    return _repository(folder, {"vocoder": _filled(_SLOW, {"{times}": str(times)})})
+    fill = {"{frame_s}": str(times / SPEECH.frames_per_s), "{family!r}": repr(SPEECH.family)}
+    return _repository(folder, {"vocoder": _filled(_SLOW, fill)})
 
 
 def _repository(folder: Path, lines: Mapping[str, str]) -> Path:

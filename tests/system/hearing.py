@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from shipped import SPEECH
+from talkahead.speech_format import SpeechFormat
 from talkahead_client import AudioChunk, Client, Stats, StopReason
 
 Audio = npt.NDArray[np.float32]
-
-RATE_HZ = 16_000
-HOP = 320
-"""The shipped voice's, and samples of one of its frames."""
 
 SAME_FRAMES = 1e-5
 """Bound on the difference, in full scale, between two decodings of the same frames (seen: 8e-7, by the shape
@@ -42,26 +40,26 @@ class Utterance:
         """The totals of the stream."""
         return self.last.stats
 
-    def check(self, rate_hz: int = RATE_HZ, hop: int = HOP) -> Utterance:
+    def check(self, speech: SpeechFormat = SPEECH) -> Utterance:
         """Fails unless it is one stream, in order, ended once, with all the audio that it claims."""
         assert [chunk.index for chunk in self.chunks] == list(range(len(self.chunks)))
         assert [chunk.is_last for chunk in self.chunks] == [False] * (len(self.chunks) - 1) + [True]
         assert all(len(chunk.audio) for chunk in self.chunks)
         assert {chunk.stats.stream for chunk in self.chunks} == {self.stats.stream}
-        assert {chunk.sample_rate_hz for chunk in self.chunks} == {rate_hz}
+        assert {chunk.sample_rate_hz for chunk in self.chunks} == {speech.sample_rate_hz}
         reasons = [StopReason(chunk.stats.stop_reason) for chunk in self.chunks]
         assert set(reasons[:-1]) <= {StopReason.RUNNING}
         assert reasons[-1] in (StopReason.END_OF_SPEECH, StopReason.LENGTH, StopReason.MAX_SECONDS)
         lengths = np.cumsum([len(chunk.audio) for chunk in self.chunks])
-        assert lengths.tolist() == [hop * chunk.stats.frames for chunk in self.chunks]
+        assert lengths.tolist() == [speech.hop * chunk.stats.frames for chunk in self.chunks]
         audio = self.audio
         assert np.isfinite(audio).all()
         assert np.abs(audio).max() <= 1.0
         return self
 
 
-def hear(chunks: Iterable[AudioChunk]) -> Utterance:
-    return Utterance(tuple(chunks)).check()
+def hear(chunks: Iterable[AudioChunk], speech: SpeechFormat = SPEECH) -> Utterance:
+    return Utterance(tuple(chunks)).check(speech)
 
 
 def speak(client: Client, text: str, **options: Any) -> Utterance:  # noqa: ANN401
@@ -79,16 +77,24 @@ class Neighbour:
 
     Args:
         alone: the same request, spoken while nothing else was.
+        speech: what the server's voice is like.
     """
 
-    def __init__(self, client: Client, alone: Utterance, **request: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        client: Client,
+        alone: Utterance,
+        speech: SpeechFormat = SPEECH,
+        **request: Any,  # noqa: ANN401
+    ) -> None:
         self._alone = alone
+        self._format = speech
         self._began_s = time.perf_counter()
         self._speech = client.speak(**request)
         self._first = next(self._speech)
 
     def finish(self, after_s: float) -> None:
         """Hears the rest, which must end after `after_s` of `time.perf_counter`."""
-        utterance = hear([self._first, *self._speech])
+        utterance = hear([self._first, *self._speech], self._format)
         assert self._began_s + utterance.last.elapsed_s > after_s, "the neighbour had ended before"
         assert difference(utterance.audio, self._alone.audio) < SAME_FRAMES

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import public_folders
 import torch
-from hearing import Audio, Utterance
+from hearing import Audio, Utterance, hear
 from public_folders import Public
 from safetensors.torch import load_file, save_file
 from served import Served, served
@@ -29,6 +29,9 @@ from talkahead.serving.reference_reader import ReferenceReader
 from talkahead.speech_format import SpeechFormat
 from talkahead_client import Client, Reference
 
+SAME_FRAMES = 1e-4
+"""Full scale, between decodings of the same frames in windows of other company; other frames are a thousand
+times farther apart."""
 _LIMIT_S = 120.0
 _ENDS = {"orpheus": "<custom_token_2>"}
 _END = "<|SPEECH_GENERATION_END|>"
@@ -49,7 +52,7 @@ class Imported:
         return self.hear(self.client.speak(text, **options))
 
     def hear(self, chunks: Any) -> Utterance:  # noqa: ANN401
-        return Utterance(tuple(chunks)).check(self.speech.sample_rate_hz, self.speech.hop)
+        return hear(chunks, self.speech)
 
     @cached_property
     def speech(self) -> SpeechFormat:

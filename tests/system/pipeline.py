@@ -18,11 +18,11 @@ Frames = npt.NDArray[np.int64]
 
 
 def frames_of(server: Served, text: str, **parameters: ParameterValue) -> list[Frames]:
-    """The codes [T] of each segment of a text: `frontend`, `encoder` and `talker`, called in turn."""
+    """The frames [F, C] of each segment of a text: `frontend`, `encoder` and `talker`, called in turn."""
     prompts = [_prompt(server, symbols) for symbols in _symbols(server, text, parameters)]
     windows = _windows(server, prompts, parameters)
     return [
-        np.concatenate([codes for _, codes in segment])
+        np.concatenate([frames for _, frames in segment])
         for _, segment in itertools.groupby(windows, key=lambda window: window[0])
     ]
 
@@ -46,7 +46,7 @@ def in_batch(tensors: Tensors) -> Tensors:
 def _windows(
     server: Served, prompts: list[Tensors], parameters: Mapping[str, ParameterValue]
 ) -> Iterator[tuple[str, Frames]]:
-    """The segment (as request id) and new codes of each window, which is acknowledged as by the vocoder."""
+    """The segment (as request id) and new frames of each window, which is acknowledged as by the vocoder."""
     requests = []
     for prompt in prompts:
         header = SegmentHeader.from_array(prompt["SEGMENT"])
@@ -63,7 +63,7 @@ def _windows(
                 window = WindowHeader.from_array(tensors["WINDOW"])
                 done = WindowDone(window.stream, window.generation, window.chunk)
                 vocoder.send(window.address, done)
-                codes = tensors["FRAMES"][window.context : window.context + window.new, 0]
-                yield response.id, codes.astype(np.int64)
+                frames = tensors["FRAMES"][window.context : window.context + window.new]
+                yield response.id, frames.astype(np.int64)
     finally:
         vocoder.close()

@@ -15,7 +15,7 @@ from talkahead_client import Client, InvalidRequest
 def test_voices_are_those_of_the_encoder(client: Client) -> None:
     trained = json.loads((REPOSITORY / "encoder" / "1" / "encoder.json").read_text())["voices"]
     assert client.voices() == tuple(trained)
-    assert len(trained) >= 2
+    assert trained
 
 
 def test_idle_server_reports_free_slots_and_a_short_wait(client: Client) -> None:

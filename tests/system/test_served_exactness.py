@@ -8,13 +8,15 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from hearing import SAME_FRAMES, Audio, difference, hear, speak
 from pipeline import Frames, frames_of
 from served import REPOSITORY, Served, served
-from talkahead.audio.codec import Codec
+from shipped import CODEC, FAMILY
 from talkahead.backbone.decoder_choice import Precision
+from talkahead.families.contracts import Codec, CodecWindow
 from talkahead_client import Client
 from texts import SENTENCES
 from waiting import eventually
@@ -26,7 +28,7 @@ NEIGHBOURS = 15
 
 @pytest.fixture(scope="module")
 def codec() -> Codec:
-    return Codec.load(REPOSITORY / "vocoder" / "1")
+    return FAMILY.codec(CODEC, torch.device("cpu"))
 
 
 @pytest.fixture(
@@ -51,9 +53,8 @@ def precise(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def offline(codec: Codec, segments: list[Frames]) -> Audio:
     """Each segment's frames decoded whole, one after another."""
-    with torch.inference_mode():
-        decoded = [codec.decode(torch.from_numpy(codes)[None])[0] for codes in segments]
-    return torch.cat(decoded).clamp(-1.0, 1.0).numpy()
+    windows = [CodecWindow(frames, 0, len(frames), 0, position=0) for frames in segments]
+    return np.concatenate([codec.decode([window], [None])[0].audio for window in windows])
 
 
 @pytest.mark.parametrize(

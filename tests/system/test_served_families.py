@@ -15,7 +15,15 @@ import numpy as np
 import pytest
 import torch
 from hearing import Audio, difference
-from imported import Imported, imported, write_deaf_neutts, write_llasa, write_neutts, write_orpheus
+from imported import (
+    SAME_FRAMES,
+    Imported,
+    imported,
+    write_deaf_neutts,
+    write_llasa,
+    write_neutts,
+    write_orpheus,
+)
 from public_folders import Public
 from talkahead.families.orpheus.codec import SnacCodec
 from talkahead_client import InvalidRequest, Reference
@@ -29,9 +37,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWa
 TEXTS = ("Hello there, fine punch!", "My name is Leo.", "The depth of a well.", "Isn't it easy?")
 SAID = "It's easy to tell."
 SECONDS = 1.2
-SAME_FRAMES = 1e-4
-"""Full scale, between decodings of the same frames in windows of other company; other frames are a thousand
-times farther apart."""
 MADE: Mapping[str, tuple[str, Callable[[Path, Path], Public], tuple[str, ...]]] = {
     "llasa": ("llasa", write_llasa, ()),
     "orpheus": ("orpheus", write_orpheus, ()),

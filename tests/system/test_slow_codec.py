@@ -8,16 +8,17 @@ import pytest
 from faults import slow_codec
 from hearing import hear, speak
 from served import Served, served
+from shipped import SPEECH
 from talkahead_client import Client, ServerBusy, StopReason
 from texts import SENTENCES
 
 pytestmark = pytest.mark.slow
 
 STREAMS, TIMES_SLOWER = 10, 10.0
-FRAMES, FIRST = 14, 11
+FRAMES, FIRST = SPEECH.frames(0.28), SPEECH.frames_covering(220.0)
 """Of a stream, and of its first window, which alone takes longer than a silent vocoder is waited for."""
 OPTIONS = {
-    "max_seconds": FRAMES / 50,
+    "max_seconds": FRAMES / SPEECH.frames_per_s,
     "first_chunk_frames": FIRST,
     "chunk_frames": FIRST,
     "chunk_deadline_s": 90.0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,11 @@ class CodecWindow:
     new: int
     lookahead: int
     position: int
+
+    @classmethod
+    def whole(cls, frames: npt.NDArray[np.int64]) -> Self:
+        """All frames [F, C] of an utterance at once."""
+        return cls(frames, 0, len(frames), 0, position=0)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from taught import CLEAR, NUMBERS, noisy, said
 from instruments.listening import ListeningTest, table
 
 
-@pytest.mark.needs("flite")
 def test_differences_to_the_first_system() -> None:
     texts = [CLEAR, NUMBERS]
     clear = [said(text) for text in texts]

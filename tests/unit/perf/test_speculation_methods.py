@@ -13,7 +13,7 @@ from talkahead.speculation.contracts import Preserves
 from instruments.recipes import RECIPES, TALKERS
 from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
-from perf.speculation.methods import ACCEPT_ALL, PLAIN, Likeness, Method, Talker
+from perf.speculation.methods import ACCEPT_ALL, PLAIN, Method, Talker
 from perf.speculation.plan import MTP, TOP_KS, Absent, Part, absent, chosen, near, plans, same_trees
 
 
@@ -47,8 +47,7 @@ def found(tmp_path: Path) -> Installation:
     _put_trees(talker, "heads", FLAT, DEEP)
     sizes = [{"similarity": 0.8, "mean_size": 9.0}, {"similarity": 0.9, "mean_size": 2.0}]
     _put(talker / "groups" / "groups.json", {"groups": sizes})
-    _put(tmp_path / "mel" / "groups.json", {"groups": [{"similarity": 0.5, "mean_size": 4.0}]})
-    return Installation(tmp_path, tmp_path / "mel")
+    return Installation(tmp_path)
 
 
 def test_rows_are_what_is_installed(found: Installation) -> None:
@@ -56,7 +55,6 @@ def test_rows_are_what_is_installed(found: Installation) -> None:
     assert len({method.title for method in methods}) == len(methods)
     assert {method.draft for method in methods} == {"none", "heads", *MTP, "draft_lm"}
     assert [one.nodes for one in methods if one.nodes] == [8, 32]
-    assert {one.options["similarity"] for one in methods if one.likeness is Likeness.MEL} == {0.5}
     lost = absent(found)
     assert Absent("deeper", "heads-6") in lost and Absent("tuned", "tuned") in lost
     assert not {one.name for one in lost} & {"", "heads", *MTP, "draft_lm"}
@@ -64,7 +62,7 @@ def test_rows_are_what_is_installed(found: Installation) -> None:
 
 def test_what_is_absent_can_be_trained_by_its_recipe(tmp_path: Path) -> None:
     """Of a talker alone, every row but plain decoding waits for something that has a command."""
-    lost = absent(Installation(tmp_path, tmp_path))
+    lost = absent(Installation(tmp_path))
     names = {one.name for one in lost}
     assert names <= {*RECIPES, *TALKERS} and {"heads", "mtp-blind", "draft_lm-2", "smaller"} <= names
     assert names | {"heads-6"} == {*RECIPES, *TALKERS}  # and there is no recipe that no row asks for
@@ -100,7 +98,7 @@ def test_a_part_or_the_beginning_of_a_title_chooses_rows_and_plain_is_always_the
 
 
 def test_groups_are_chosen_by_their_size(found: Installation) -> None:
-    known = found.similarities(Likeness.EMBEDDING)
+    known = found.similarities()
     assert [one.mean_size for one in known] == [2.0, 9.0]
     assert near(known, 1.0).threshold == 0.9 and near(known, 40.0).threshold == 0.8
 

@@ -1,4 +1,4 @@
-"""Rows against plain decoding sentence by sentence; endings; swapped tokens; groups by mel spectra."""
+"""Rows against plain decoding sentence by sentence; endings; swapped tokens."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from talkahead.audio.codec import Codec, CodecConfig
 
 from perf.speculation.hearing import Ending, Hearing
-from perf.speculation.mel_groups import mel_groups, mel_spectra
 from perf.speculation.quality import Quality, Speech, Spoken, spans
 from perf.speculation.token_swap import TokenSwap
 
@@ -84,25 +82,3 @@ def test_tokens_give_way_to_their_neighbours_alone() -> None:
     assert pairs == {(0, 1), (1, 0), (1, 2), (2, 1), (3, 3), (EOS, EOS)}
     assert swap.apply(said, seed=1) == other != swap.apply(said, seed=2)
     assert swap.mean_size == 1 + 4 / 5
-
-
-def test_groups_by_mel_spectra_leave_the_end_of_speech_alone() -> None:
-    generator = torch.Generator().manual_seed(0)
-    near = torch.randn(1, 8, generator=generator) + 0.01 * torch.randn(4, 8, generator=generator)
-    far = torch.randn(16, 8, generator=generator)
-    spectra = torch.cat([near, far])
-    (threshold, groups), *_ = mel_groups(spectra, eos=20, sizes=[1.6])
-    held = {frozenset(run.tolist()) for run in torch.split(groups.members, groups.sizes.tolist())}
-    assert frozenset(range(4)) in held and frozenset([20]) in held
-    assert -1 < threshold < 1 and groups.mean_size > 1
-
-
-def test_each_code_has_a_spectrum_of_its_own() -> None:
-    torch.manual_seed(0)
-    config = CodecConfig(
-        levels=(2, 2), shades=2, pitches=2, encoder_width=16, decoder_width=16, decoder_hidden=16
-    )
-    spectra = mel_spectra(Codec(config).eval().requires_grad_(False))
-    assert spectra.shape == (config.codebook_size, config.num_mels)
-    assert torch.isfinite(spectra).all() and float(spectra.mean(0).abs().max()) < 1e-4
-    assert float(torch.cdist(spectra, spectra).fill_diagonal_(1.0).min()) > 0

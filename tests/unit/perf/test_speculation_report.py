@@ -47,7 +47,6 @@ def _row(part: Part, draft: str, verifier: str, streams: int = 1, **changes: Any
         draft=draft,
         verifier=verifier,
         options={},
-        likeness="embedding",
         mean_size=None,
         preserves="approximate",
         streams=streams,

@@ -6,41 +6,47 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import listening_codec
 import pytest
 import torch
 from fake_backend import FakeBackend
 from fake_talker import Acknowledged
-from talkahead.audio.codec import Codec, CodecConfig
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.config import ModelConfig, SamplingDefaults
-from talkahead.families.phonemic.codec import speech_format
+from talkahead.families.phonemic.family import Phonemic
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest, sha256
+from talkahead.speech_format import SpeechFormat
 from talkahead.text.symbols import NUM_SYMBOLS
 from tiny_drafts import put_drafts
-
-CODES = 24
+from tiny_voice import CODES, LISTENING, SPEECH, write_codec
 
 
 @pytest.fixture(scope="session")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny untrained artifacts in the shape of `model_repository`."""
+    return _written(tmp_path_factory.mktemp("repository"), SPEECH)
+
+
+@pytest.fixture(scope="session")
+def listening_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, in a format that says that the codec encodes recordings."""
+    return _written(tmp_path_factory.mktemp("listening"), LISTENING)
+
+
+@pytest.fixture
+def listening_repository(listening_files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """And served with such a codec."""
+    monkeypatch.setattr(Phonemic, "codec", listening_codec.load)
+    return listening_files
+
+
+def _written(folder: Path, speech: SpeechFormat) -> Path:
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("repository")
-    codec = CodecConfig(
-        levels=(4,),
-        shades=4,
-        pitches=2,
-        encoder_width=8,
-        encoder_blocks=1,
-        decoder_width=16,
-        decoder_hidden=16,
-        decoder_blocks=2,
-    )
-    Codec(codec).save(folder / "vocoder" / "1")
-    speech_format(codec, silence=0, max_positions=1536).save(folder / "vocoder" / "1")
+    write_codec(folder / "vocoder" / "1")
+    speech.save(folder / "vocoder" / "1")
     encoder = TextEncoderConfig(voices=("slt", "rms"), num_symbols=NUM_SYMBOLS, width=32, heads=2, blocks=1)
     TextEncoder(encoder).save(folder / "encoder" / "1")
     llama = DecoderConfig(

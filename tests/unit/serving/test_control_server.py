@@ -9,6 +9,7 @@ from fake_backend import FakeBackend, InferenceResponse, Request, TritonError, s
 from fake_talker import Acknowledged
 from talkahead.config import ModelConfig
 from talkahead.serving.control_server import ControlServer
+from tiny_voice import RATE_HZ
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def result(response: InferenceResponse) -> dict[str, object]:
 
 
 def test_voices(control: ControlServer) -> None:
-    assert result(ask(control, "voices")) == {"voices": ["slt", "rms"], "sample_rate_hz": 16_000}
+    assert result(ask(control, "voices")) == {"voices": ["slt", "rms"], "sample_rate_hz": RATE_HZ}
 
 
 def test_load(control: ControlServer, talker: Acknowledged) -> None:

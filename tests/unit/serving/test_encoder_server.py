@@ -10,16 +10,19 @@ import torch
 from fake_backend import FakeBackend, InferenceResponse, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talkahead.audio.codec import Codec
 from talkahead.backbone.llama import Llama
 from talkahead.config import ModelConfig
+from talkahead.families.phonemic.family import FAMILY
 from talkahead.serving.encoder_server import EncoderServer
 from talkahead.types import SegmentHeader
+from tiny_voice import HOP
 
 
 @pytest.fixture
-def encoder(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[EncoderServer]:
-    server = EncoderServer(backend, config_of("encoder", threads="1"))
+def encoder(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], listening_repository: Path
+) -> Iterator[EncoderServer]:
+    server = EncoderServer(backend, config_of("encoder", listening_repository, threads="1"))
     yield server
     server.close()
 
@@ -65,7 +68,7 @@ def segment(
 
 
 def recording(seed: int, frames: int = 60) -> np.ndarray:
-    noise = np.random.default_rng(seed).standard_normal(320 * frames)
+    noise = np.random.default_rng(seed).standard_normal(HOP * frames)
     return (0.1 * noise).astype(np.float32)
 
 
@@ -99,7 +102,10 @@ def test_a_batch_gives_what_each_segment_gives_alone(encoder: EncoderServer) -> 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 120), st.integers(0, 3)), min_size=2, max_size=16))
 def test_no_company_changes_a_bit(shipped: EncoderServer, company: list[tuple[int, int]]) -> None:
-    requests = [segment(length, voice, stream=number) for number, (length, voice) in enumerate(company)]
+    voices = len(FAMILY.voices(SHIPPED / "encoder" / "1"))
+    requests = [
+        segment(length, voice % voices, stream=number) for number, (length, voice) in enumerate(company)
+    ]
     together = answers(shipped, requests)
     for request, response in zip(requests, together, strict=True):
         (alone,) = answers(shipped, [request])
@@ -136,14 +142,15 @@ def test_a_request_that_cannot_be_read_is_refused_and_spares_its_neighbours(
     np.testing.assert_array_equal(prompt(good), prompt(other))
 
 
-def test_a_reference_s_speech_follows_its_words(encoder: EncoderServer, repository: Path) -> None:
+def test_a_reference_s_speech_follows_its_words(encoder: EncoderServer, listening_repository: Path) -> None:
     audio = recording(1)
     prompted, plain = answers(encoder, [segment(9, key=5, audio=audio), segment(9, voice=AS_THE_REFERENCE)])
-    codec, talker = Codec.load(repository / "vocoder" / "1"), Llama.load(repository / "talker" / "1")
-    codes = codec.encode(torch.from_numpy(audio)[None], torch.tensor([60]))[0]
+    vocoder, talker = (listening_repository / model / "1" for model in ("vocoder", "talker"))
+    frames = FAMILY.codec(vocoder, torch.device("cpu")).encode(audio)
+    codes = torch.from_numpy(frames[:, 0])
     assert len(set(codes.tolist())) > 1
     np.testing.assert_allclose(prompt(prompted)[:10], prompt(plain), atol=1e-5)
-    np.testing.assert_array_equal(prompt(prompted)[10:], talker.model.embed_tokens(codes).numpy())
+    np.testing.assert_array_equal(prompt(prompted)[10:], Llama.load(talker).model.embed_tokens(codes).numpy())
 
 
 def test_references_and_named_voices_in_one_batch_do_not_mix(encoder: EncoderServer) -> None:
@@ -186,9 +193,10 @@ def test_a_key_that_nobody_knows_is_told_to_the_talker(encoder: EncoderServer, b
 
 
 def test_a_full_cache_drops_no_voice_that_a_stream_goes_on_with(
-    backend: FakeBackend, config_of: Callable[..., ModelConfig]
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], listening_repository: Path
 ) -> None:
-    small = EncoderServer(backend, config_of("encoder", voice_cache_bytes=str(60 * 4)))
+    config = config_of("encoder", listening_repository, voice_cache_bytes=str(60 * 4))
+    small = EncoderServer(backend, config)
     answers(small, [segment(9, last=0, key=5, audio=recording(1))])
     for stream in (2, 3):
         answers(small, [segment(9, stream=stream, key=10 + stream, audio=recording(stream))])
@@ -197,6 +205,16 @@ def test_a_full_cache_drops_no_voice_that_a_stream_goes_on_with(
     )
     small.close()
     assert np.isfinite(prompt(after)).all() and np.isnan(prompt(forgotten)).all()
+
+
+def test_without_an_encoder_of_recordings_a_reference_is_told_to_the_talker(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig]
+) -> None:
+    server = EncoderServer(backend, config_of("encoder", threads="1"))
+    like, named = answers(server, [segment(9, key=5, audio=recording(1)), segment(9, stream=2)])
+    server.close()
+    assert np.isnan(prompt(like)).all() and np.isfinite(prompt(named)).all()
+    assert "nothing is spoken like a recording here" in backend.Logger.errors[0]
 
 
 def test_the_stage_is_measured(encoder: EncoderServer, backend: FakeBackend) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,20 +13,22 @@ from fake_ensemble import FakeEnsemble, Spoken
 from talkahead.config import ModelConfig
 from talkahead.transport.control_client import ControlClient
 from talkahead.types import Stats
+from tiny_voice import HOP, RATE_HZ, SPEECH
 
-HOP = 320
 OPTIONS = {"seed": 5, "max_seconds": 4.0}
 
 
 @pytest.fixture
-def ensemble(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[FakeEnsemble]:
-    ensemble = FakeEnsemble(backend, config_of)
+def ensemble(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], listening_repository: Path
+) -> Iterator[FakeEnsemble]:
+    ensemble = FakeEnsemble(backend, partial(config_of, folder=listening_repository))
     yield ensemble
     ensemble.close()
 
 
 def reference(seed: int) -> dict[str, np.ndarray]:
-    noise = 0.1 * np.random.default_rng(seed).standard_normal(24_000)
+    noise = 0.1 * np.random.default_rng(seed).standard_normal(3 * RATE_HZ // 2)
     return {"REFERENCE_AUDIO": noise.astype(np.float32), "REFERENCE_TEXT": string("Nothing but noise.")}
 
 
@@ -42,7 +46,7 @@ def check(spoken: Spoken) -> Spoken:
 def test_pauses_are_heard(ensemble: FakeEnsemble) -> None:
     apart = check(ensemble.speak("One.\n\nTwo.", options={"seed": 5}))
     together = check(ensemble.speak("One. Two.", options={"seed": 5}))
-    assert len(apart.audio) - len(together.audio) == (30 - 18) * HOP
+    assert len(apart.audio) - len(together.audio) == (SPEECH.frames(0.6) - SPEECH.frames(0.35)) * HOP
 
 
 def test_references_and_named_voices_side_by_side(ensemble: FakeEnsemble) -> None:
@@ -67,5 +71,5 @@ def test_a_long_text_that_is_cancelled_ends_after_a_few_segments(
 
 def test_a_long_text_that_reaches_max_seconds_ends_after_a_few_segments(ensemble: FakeEnsemble) -> None:
     spoken = check(ensemble.speak("Hello there. " * 1_500, options=OPTIONS))
-    assert len(spoken.audio) == 4 * 16_000
+    assert len(spoken.audio) == 4 * RATE_HZ
     assert spoken.num_segments < 750

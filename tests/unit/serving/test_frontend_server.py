@@ -25,16 +25,19 @@ from talkahead.transport.messages import StreamProgress
 from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
 from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
+from tiny_voice import HOP, RATE_HZ, SPEECH
 
 Ask = Callable[..., Request]
 
-RECORDING = (0.1 * np.random.default_rng(0).standard_normal(32_000)).clip(-0.9, 0.9).astype(np.float32)
+RECORDING = (0.1 * np.random.default_rng(0).standard_normal(2 * RATE_HZ)).clip(-0.9, 0.9).astype(np.float32)
 REFERENCE = {"REFERENCE_AUDIO": RECORDING, "REFERENCE_TEXT": string("Nothing but noise.")}
 
 
 @pytest.fixture
-def frontend(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iterator[FrontendServer]:
-    server = FrontendServer(backend, config_of("frontend"))
+def frontend(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], listening_repository: Path
+) -> Iterator[FrontendServer]:
+    server = FrontendServer(backend, config_of("frontend", listening_repository))
     yield server
     server.close()
 
@@ -264,15 +267,20 @@ def test_a_short_text_overtakes_a_long_one(frontend: FrontendServer) -> None:
 
 
 def test_pauses_are_asked_for_by_punctuation(ask: Ask) -> None:
-    """0.35 s after a sentence, 0.6 s after a paragraph, at 50 frames a second."""
+    """0.35 s after a sentence, 0.6 s after a paragraph."""
     request = ask("One, two. Three!\n\nFour.")
-    assert [header.pause_frames for header in headers(request)] == [18, 30, 0]
+    assert [header.pause_frames for header in headers(request)] == [
+        SPEECH.frames(0.35),
+        SPEECH.frames(0.6),
+        0,
+    ]
 
 
 def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask) -> None:
     request, plain = ask("One. Two.", **REFERENCE), ask("One. Two.")
     first, second = request.sender.responses
-    assert first.tensors["REFERENCE"].shape == (1, 105 * 320)  # 10 ms before, 100 ms behind
+    edges_s = 0.01 + 0.1  # before and behind
+    assert first.tensors["REFERENCE"].shape == (1, int((2 + edges_s) * SPEECH.frames_per_s) * HOP)
     assert second.tensors["REFERENCE"].shape == (1, 0)
     assert len({header.reference for header in headers(request)} | {0}) == 2
     for prompted, named in zip(request.sender.responses, plain.sender.responses, strict=True):

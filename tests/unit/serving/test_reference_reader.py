@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from talkahead.audio.codec import CodecConfig
 from talkahead.errors import BadRequest
-from talkahead.families.phonemic.codec import speech_format
 from talkahead.families.phonemic.frontend import PhonemeFrontend
 from talkahead.serving.reference_reader import Reference, ReferenceReader
 from talkahead.speech_format import SpeechFormat
+from tiny_voice import HOP, LISTENING, RATE_HZ, SPEECH
 
-RATE_HZ = 16_000
-SPEECH = speech_format(CodecConfig(), silence=0, max_positions=1536)
 SAID = "The juice of lemons makes fine punch."
 FRONTEND = PhonemeFrontend()
+FRAMES_PER_S = LISTENING.frames_per_s
+EDGES_S = 0.01 + 0.1
+"""Kept before and behind the speech."""
+ROOM, UNITS = LISTENING.reference_positions, FRONTEND.units_of(SAID)
+TOO_LONG_S = (ROOM + 1 - UNITS) / FRAMES_PER_S
+"""By one frame."""
 
 
 def recording(seconds: float, seed: int = 0) -> np.ndarray:
@@ -25,7 +28,7 @@ def recording(seconds: float, seed: int = 0) -> np.ndarray:
 
 
 def read(
-    audio: np.ndarray | None, text: str | None = SAID, version: str = "1", speech: SpeechFormat = SPEECH
+    audio: np.ndarray | None, text: str | None = SAID, version: str = "1", speech: SpeechFormat = LISTENING
 ) -> Reference:
     return ReferenceReader(speech, FRONTEND, version).read(audio, text)
 
@@ -33,7 +36,7 @@ def read(
 def test_a_reference_is_trimmed_to_whole_frames() -> None:
     silence = np.zeros(RATE_HZ, np.float32)
     reference = read(np.concatenate([silence, recording(2.0), silence]))
-    assert len(reference.audio) == 105 * 320  # 2 s, 10 ms before and 100 ms behind
+    assert len(reference.audio) == int((2.0 + EDGES_S) * FRAMES_PER_S) * HOP
     np.testing.assert_array_equal(reference.audio, read(recording(2.0)).audio)
     assert reference.said == SAID
 
@@ -42,9 +45,16 @@ def test_every_sentence_of_the_transcript_is_counted() -> None:
     assert FRONTEND.units_of(f"{SAID} {SAID}") == 2 * FRONTEND.units_of(SAID)
 
 
-def test_where_all_room_is_a_segment_s_nothing_is_spoken_like() -> None:
+@pytest.mark.parametrize(
+    "speech",
+    [replace(LISTENING, max_positions=LISTENING.segment_positions), SPEECH],
+    ids=["no room", "no encoder"],
+)
+def test_where_all_room_is_a_segment_s_or_nothing_encodes_nothing_is_spoken_like(
+    speech: SpeechFormat,
+) -> None:
     with pytest.raises(BadRequest, match="none: this server has voices of its own alone"):
-        read(recording(2.0), speech=replace(SPEECH, max_positions=SPEECH.segment_positions))
+        read(recording(2.0), speech=speech)
 
 
 def test_a_voice_is_its_audio_its_words_and_its_codec() -> None:
@@ -81,17 +91,21 @@ BROKEN[77] = np.nan
         (
             recording(0.9),
             SAID,
-            "'0.9 s of speech' is not accepted; allowed: at least 1 s of speech at 16,000 Hz",
+            f"'0.9 s of speech' is not accepted; allowed: at least 1 s of speech at {RATE_HZ:,} Hz",
         ),
-        (np.zeros(64_000, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
+        (np.zeros(4 * RATE_HZ, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
         (np.zeros(0, np.float32), SAID, "'0.0 s of speech' is not accepted; allowed: at least 1 s"),
-        (recording(10.92), SAID, "11.0 s of speech, and 25 units in REFERENCE_TEXT"),
         (
-            recording(10.92),
+            recording(TOO_LONG_S - EDGES_S + 0.005),
             SAID,
-            "allowed: at most 575 positions together: 50 for a second of speech, 1 for a unit",
+            f"{TOO_LONG_S:.1f} s of speech, and {UNITS} units in REFERENCE_TEXT",
         ),
-        (recording(31.0), SAID, "'31.0 s' is not accepted; allowed: at most 30 s at 16,000 Hz"),
+        (
+            recording(TOO_LONG_S - EDGES_S + 0.005),
+            SAID,
+            f"at most {ROOM} positions together: {FRAMES_PER_S:g} for a second of speech, 1 for a unit",
+        ),
+        (recording(31.0), SAID, f"'31.0 s' is not accepted; allowed: at most 30 s at {RATE_HZ:,} Hz"),
         (recording(2.0), " ", "REFERENCE_TEXT: ' ' is not accepted; allowed: 1 to 500 characters"),
         (recording(2.0), "lemon " * 84, "REFERENCE_TEXT: 'lemon lemon"),
         (recording(2.0), "lemon " * 84, "allowed: 1 to 500 characters"),

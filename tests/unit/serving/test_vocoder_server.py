@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -11,15 +11,16 @@ import pytest
 import torch
 from fake_backend import FakeBackend, Request
 from fake_talker import Acknowledged
-from talkahead.audio.codec import Codec
 from talkahead.config import ModelConfig
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.contracts import Codec, CodecWindow, Decoded
+from talkahead.families.phonemic.family import FAMILY
 from talkahead.serving.decode_cost import DecodeCost
 from talkahead.serving.vocoder_server import VocoderServer
 from talkahead.transport.messages import PassBegun, WindowDone
 from talkahead.types import Stats, StopReason, WindowHeader
+from tiny_voice import CODES, HOP, RATE_HZ, SPEECH
 
-HOP = 320
 STATS_VALUES = len(fields(Stats))
 
 
@@ -32,7 +33,7 @@ def vocoder(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -> Iter
 
 @pytest.fixture
 def codec(repository: Path) -> Codec:
-    return Codec.load(repository / "vocoder" / "1")
+    return FAMILY.codec(repository / "vocoder" / "1", torch.device("cpu"))
 
 
 def window(
@@ -76,8 +77,8 @@ def answer(request: Request) -> dict[str, np.ndarray]:
 
 
 def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Codec) -> None:
-    codes = np.random.default_rng(1).integers(0, 24, 40).tolist()
-    before, after = codec.config.context_frames, codec.config.lookahead_frames
+    codes = np.random.default_rng(1).integers(0, CODES, 40).tolist()
+    before, after = SPEECH.context_frames, SPEECH.lookahead_frames
     cuts = [0, 2, 7, 25, 40]
     requests = []
     for chunk, (start, stop) in enumerate(pairwise(cuts)):
@@ -94,11 +95,13 @@ def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Code
         )
     vocoder.execute(requests)
     chunks = [answer(request) for request in requests]
-    whole = codec.decode(torch.tensor([codes]))[0].clamp(-1, 1).numpy()
+    offline = CodecWindow(np.array(codes)[:, None], 0, len(codes), 0, position=0)
+    whole = codec.decode([offline], [None])[0].audio
+    assert np.abs(whole).max() > 0.05
     np.testing.assert_allclose(np.concatenate([chunk["AUDIO"] for chunk in chunks]), whole, atol=1e-5)
     assert [chunk["CHUNK_INDEX"].tolist() for chunk in chunks] == [[0], [1], [2], [3]]
     assert [chunk["IS_LAST"].tolist() for chunk in chunks] == [[False], [False], [False], [True]]
-    assert all(chunk["SAMPLE_RATE"].tolist() == [16_000] for chunk in chunks)
+    assert all(chunk["SAMPLE_RATE"].tolist() == [RATE_HZ] for chunk in chunks)
     assert chunks[0]["STATS"].tolist() == list(range(STATS_VALUES))
 
 
@@ -167,12 +170,12 @@ def test_a_talker_hears_of_its_own_windows_alone(vocoder: VocoderServer, talker:
 def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
     vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decode(codes: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
-        assert codes.max() < 24
-        return decode_windows(codes, *rest)
+    def decode(windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+        assert all(one.frames.max() < CODES for one in windows)
+        return decode_windows(windows, carries)
 
-    decode_windows = vocoder._codec._codec.decode_windows
-    monkeypatch.setattr(vocoder._codec._codec, "decode_windows", decode)
+    decode_windows = vocoder._codec.decode
+    monkeypatch.setattr(vocoder._codec, "decode", decode)
     good = window([1, 2, 3], 0, 2, address=talker.address, stream=1)
     bad = window([1, 999, 3], 0, 2, last=1, address=talker.address, stream=2)
     vocoder.execute([good, bad])
@@ -227,7 +230,7 @@ def test_weights_that_are_not_their_manifest_s(
 def test_a_window_whose_predecessor_was_lost_fails_alone(
     vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend
 ) -> None:
-    lost = window([1, 2, 3, 4], 2, 1, position=2, address=talker.address, stream=1)
+    lost = window([1, 2, 3, 4], 1, 2, position=2, address=talker.address, stream=1)
     begun = window([1, 2, 3], 0, 2, address=talker.address, stream=2)
     vocoder.execute([lost, begun])
     assert answer(lost)["AUDIO"].shape == (0,) and answer(begun)["AUDIO"].shape == (2 * HOP,)

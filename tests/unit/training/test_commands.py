@@ -18,8 +18,7 @@ from build_engines import calibrate
 from instruments.recipes import RECIPES, SHIPPED, TALKERS
 from training import __main__ as training
 from training import (
-    corpus,
-    dataset,
+    code_corpus,
     export,
     export_drafts,
     train_drafts,
@@ -65,48 +64,42 @@ def heard(module: Any, name: str, command: Command, monkeypatch: pytest.MonkeyPa
     return told[0]
 
 
-def test_the_next_voice_is_made_in_a_folder_of_its_own(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
-    commands = run("--voice", "heart")
-    assert [command[0] for command in commands] == [
-        *("training.spectral_corpus", "training.train_spectral_codec", "training.code_corpus"),
-        *("training.train_talker", "training.export"),
+def test_everything_is_made_in_order(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
+    commands = run()
+    assert [command[0].removeprefix("training.") for command in commands] == [
+        *("spectral_corpus", "train_spectral_codec", "code_corpus", "train_talker", "export"),
+        *(["talkahead"] * len(SHIPPED)),
+        "build_engines",
     ]
     codec = heard(train_spectral_codec, "train", commands[1], monkeypatch)
     assert codec.code_steps == codec.steps // 2
     talker = heard(train_talker, "train", commands[3], monkeypatch)
     assert talker.codec.parent == talker.out == codec.out
-    assert commands[4][commands[4].index("--repository") + 1].startswith(str(codec.out))
-
-
-def test_everything_is_made_in_order(run: Any) -> None:  # noqa: ANN401
-    commands = run()
-    assert [command[0].removeprefix("training.") for command in commands] == [
-        *("corpus", "train_codec", "train_phones", "refine_codec", "dataset", "train_talker", "export"),
-        *("train_drafts", "export_drafts", "build_engines"),
-    ]
-    assert commands[7][1 : 2 + len(SHIPPED)] == ["--recipe", *SHIPPED]
+    assert talker.dataset == heard(calibrate, "run", commands[-1], monkeypatch).dataset
+    trained = [command[command.index("--drafter") + 1] for command in commands[5:-1]]
+    assert tuple(trained) == SHIPPED
 
 
 def test_each_recipe_is_one_command(run: Any, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
     commands = run("--recipe", *RECIPES, *TALKERS)
     by_name = [command[0] for command in commands]
     assert by_name == [
-        *("training.corpus", "training.dataset", "training.train_drafts", "training.export_drafts"),
+        *("training.code_corpus", "training.train_drafts", "training.export_drafts"),
         *("build_engines", "training.tune_base", "build_engines", "training.train_talker", "training.export"),
     ]
-    learned = heard(train_drafts, "train", commands[2], monkeypatch)
+    learned = heard(train_drafts, "train", commands[1], monkeypatch)
     assert learned.recipe == list(RECIPES.values()) and learned.trial == {}
-    counted = heard(calibrate, "run", commands[4], monkeypatch)
+    counted = heard(calibrate, "run", commands[3], monkeypatch)
     assert counted.heads == ["heads", "heads-6", "heads-blind"]
-    tuned = heard(tune_base, "train", commands[5], monkeypatch)
+    tuned = heard(tune_base, "train", commands[4], monkeypatch)
     assert tuned.steps == TALKERS["tuned"] and tuned.repository == repository
-    assert heard(calibrate, "run", commands[6], monkeypatch).repository == tuned.out
-    smaller = heard(train_talker, "train", commands[7], monkeypatch)
+    assert heard(calibrate, "run", commands[5], monkeypatch).repository == tuned.out
+    smaller = heard(train_talker, "train", commands[6], monkeypatch)
     assert (smaller.layers, smaller.steps, smaller.start) == (9, TALKERS["smaller"], repository)
-    assert commands[8][commands[8].index("--training") + 1] == str(smaller.out)
-    assert all(hasattr(module, "main") for module in (corpus, dataset, export, export_drafts))
+    assert commands[7][commands[7].index("--training") + 1] == str(smaller.out)
+    assert all(hasattr(module, "main") for module in (code_corpus, export, export_drafts))
     read = {str(one.dataset) for one in (learned, counted, tuned, smaller)}
-    assert read == {commands[1][commands[1].index("--out") + 1]}
+    assert read == {commands[0][commands[0].index("--out") + 1]}
 
 
 def test_speech_that_has_been_read_is_not_read_again(run: Any, repository: Path) -> None:  # noqa: ANN401

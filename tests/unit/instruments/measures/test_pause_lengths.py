@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from talkahead.audio.speech_edges import speech_span
 from talkahead.text import TextFrontend
+from taught import segment_said
 
 from instruments.measures.ear import Ear
 from instruments.measures.pauses import PARAGRAPH, marks, pauses
 from instruments.recording import Recording
-from instruments.teacher import SAMPLE_RATE, Teacher
 
 TEXT = "The juice of lemons, they say, makes fine punch. Would you like some?\n\nIt was late. We went home."
 
@@ -20,17 +21,17 @@ def test_marks_behind_words() -> None:
     assert found[3] == "," and found[-1] == "."
 
 
-@pytest.mark.needs("flite")
 def test_pauses_between_the_teachers_sentences() -> None:
     segments = TextFrontend().segments(TEXT)
-    teacher = Teacher(edge_s=(0.0, 0.0))
-    parts = [teacher.speak(segment.words, "slt").audio for segment in segments]
+    spoken = [segment_said(segment) for segment in segments]
+    rate_hz = spoken[0].rate_hz
+    parts = [one.samples[slice(*speech_span(one.samples, rate_hz))] for one in spoken]
     lengths_s = (0.3, 0.7, 0.4)
-    between = [np.zeros(round(length_s * SAMPLE_RATE), dtype=np.int16) for length_s in lengths_s]
+    between = [np.zeros(round(length_s * rate_hz), dtype=np.float32) for length_s in lengths_s]
     audio = np.concatenate(
         [parts[0], *(piece for pair in zip(between, parts[1:], strict=True) for piece in pair)]
     )
-    found = pauses(Ear(), segments, Recording.of_int16(audio, SAMPLE_RATE))
+    found = pauses(Ear(), segments, Recording(audio, rate_hz))
     ends = [pause for pause in found if pause.mark != ","]
     assert [pause.mark for pause in ends] == [".", PARAGRAPH, "."]
     assert [pause.seconds for pause in ends] == pytest.approx(lengths_s, abs=0.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from taught import CLEAR, said
 
 from instruments.measures.ear import Ear
@@ -51,7 +50,6 @@ def test_what_was_heard_is_compared_as_it_is_written() -> None:
     assert check_phrases(asked, "").skipped == ("please call extension 542 before the end of may",)
 
 
-@pytest.mark.needs("flite")
 def test_what_was_cut_out_or_doubled_is_found() -> None:
     ear, recording = Ear(), said(CLEAR)
     words = ear.follow(recording)

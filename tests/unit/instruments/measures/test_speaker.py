@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from taught import CLEAR, NUMBERS, said
+from taught import CLEAR, NUMBERS, VOICES, said
 
 from instruments.measures.speaker import SpeakerEncoder, mean_speaker
 from instruments.recording import Recording
-from instruments.teacher import VOICES
 
 
 @pytest.fixture(scope="module")
@@ -16,25 +15,23 @@ def encoder() -> SpeakerEncoder:
     return SpeakerEncoder()
 
 
-@pytest.mark.needs("flite")
 def test_speakers_are_told_apart(encoder: SpeakerEncoder) -> None:
     one, other = (
         np.array([encoder.embed(said(text, voice)) for voice in VOICES]) for text in (CLEAR, NUMBERS)
     )
     cosines = one @ other.T
     own = np.diag(cosines)
-    assert own.min() > 0.85
+    assert own.min() > 0.8
     assert (cosines - np.diag(own)).max() < 0.75
 
 
-@pytest.mark.needs("flite")
 def test_rate_and_quietness_do_not_matter(encoder: SpeakerEncoder) -> None:
     recording = said(CLEAR)
     embedding = encoder.embed(recording)
     assert np.linalg.norm(embedding) == pytest.approx(1)
     quiet, quieter = (Recording(gain * recording.samples, recording.rate_hz) for gain in (0.1, 0.02))
     assert encoder.embed(quiet) @ encoder.embed(quieter) > 0.99
-    assert embedding @ encoder.embed(Recording(recording.at(24_000), 24_000)) > 0.98
+    assert embedding @ encoder.embed(Recording(recording.at(48_000), 48_000)) > 0.98
 
 
 def test_embeddings_are_those_of_the_published_code(encoder: SpeakerEncoder) -> None:

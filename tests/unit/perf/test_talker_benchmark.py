@@ -12,6 +12,7 @@ import pytest
 import torch
 from talkahead.backbone.decoder_choice import DecoderChoice
 from talkahead.config import RequestOptions
+from talkahead.speech_format import SpeechFormat
 
 from instruments.environment import REPOSITORY
 from perf.talker import __main__ as command
@@ -122,7 +123,8 @@ def test_generate_says_what_the_engine_says() -> None:
         found = Agreement.of(engine, GenerateTalker(REPOSITORY, torch.float32), prompts, SHORT)
     finally:
         engine.close()
-    assert found.frames == 2 * 30 and found.parted_frame is None
+    frames = SpeechFormat.read(REPOSITORY / "vocoder" / "1").frames(SHORT.max_seconds)
+    assert found.frames == 2 * frames and found.parted_frame is None
 
 
 @pytest.mark.needs("llama_cpp")

@@ -81,7 +81,9 @@ class Name:
         return "a name"
 
     def read(self, value: ParameterValue) -> str:
-        return str(value)
+        if not isinstance(value, str):
+            raise ValueError(value)
+        return value
 
 
 @dataclass(frozen=True)

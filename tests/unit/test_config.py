@@ -80,6 +80,8 @@ def test_triton_s_own_parameters_are_not_ours() -> None:
         ("draft_length", "long", "a whole number from 1 to 64"),
         ("pin_draft", 1, "true or false"),
         ("pin_draft", "yes", "true or false"),
+        ("drafter", 0.0, "a name"),
+        ("verifier", True, "a name"),
     ],
 )
 def test_what_is_not_allowed_is_named(name: str, value: object, allowed: str) -> None:

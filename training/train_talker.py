@@ -30,6 +30,7 @@ from torch.nn import functional
 from instruments.dataset import STEP, Batch, Dataset
 from training.checkpoint import go_on_from, report
 from training.compiled_layers import compile_layers, fast_products
+from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
 GUIDED = (2, 0)
@@ -163,9 +164,12 @@ def train(options: argparse.Namespace) -> None:
     if options.heads:
         voice.add_heads(options.heads)
     share(voice.talker, factors)
+    mean = running_mean(voice, options.averaging)
+    kept = mean.module
+    assert isinstance(kept, Voice)
     compile_layers(voice.talker)
     optimizers = optimizers_of(voice, _TABLES, options.decay)
-    checkpoint = TrainingState(options.out / "talker.pt", voice, *optimizers)
+    checkpoint = TrainingState(options.out / "talker.pt", nn.ModuleList([voice, mean]), *optimizers)
     first = step = checkpoint.resume()
     began, smooth, epoch = time.monotonic(), 0.0, first
     while step < options.steps:
@@ -180,6 +184,7 @@ def train(options: argparse.Namespace) -> None:
             nn.utils.clip_grad_norm_(voice.parameters(), 1.0)
             for optimizer in optimizers:
                 optimizer.step()
+            mean.update_parameters(voice)
             step += 1
             smooth = losses.frames.item() if not smooth else 0.98 * smooth + 0.02 * losses.frames.item()
             if step % 25 == 0:
@@ -191,12 +196,12 @@ def train(options: argparse.Namespace) -> None:
                 )
             if step % 100 == 0:
                 checkpoint.save(step)
-                keep(voice, held_out, step, options)
+                keep(kept, held_out, step, options)
             if step == options.steps:
                 break
         epoch += 1
     checkpoint.save(step)
-    keep(voice, held_out, step, options)
+    keep(kept, held_out, step, options)
 
 
 def _version(folder: Path) -> Path:
@@ -248,6 +253,12 @@ def main() -> None:
         "--cooldown", type=float, default=0.35, help="share of the steps that bring it down again"
     )
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument(
+        "--averaging",
+        type=float,
+        default=0.995,
+        help="what the running mean of the weights, which is kept, remembers of itself at a step",
+    )
     parser.add_argument("--decay", type=float, default=0.05, help="weight decay of the hidden matrices")
     parser.add_argument(
         "--dropout", type=float, default=0.0, help="little is gained where no text is heard twice"

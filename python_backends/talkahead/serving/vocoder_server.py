@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from talkahead.config import ModelConfig
+from talkahead.errors import BadRequest
 from talkahead.families.contracts import TORCH, CodecWindow, Decoded
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
@@ -66,6 +67,7 @@ class VocoderServer:
         self._codec = load_family(speech.family).codec(
             config.folder, device, config.parameters.get("engine", TORCH)
         )
+        self._codebooks = np.array(speech.codebooks)
         self._rate = np.array([speech.sample_rate_hz], np.int32)
         self._carries = Carries()
         self._acknowledgements = AcknowledgementSender()
@@ -77,8 +79,9 @@ class VocoderServer:
         windows = [window for request in requests if (window := self._read(request)) is not None]
         oldest = _oldest(windows)
         for together in self._passes(windows):
-            self._announce(together, oldest)
-            self._speak(together)
+            if sound := self._sound(together):
+                self._announce(sound, oldest)
+                self._speak(sound)
 
     def close(self) -> None:
         self._acknowledgements.close()
@@ -120,6 +123,21 @@ class VocoderServer:
             if header is not None:
                 self._acknowledge(header, ok=False)
             return None
+
+    def _sound(self, windows: Iterable[_Window]) -> list[_Window]:
+        """Those of a pass whose frames are of the codebooks. The others fail here, for a codec may decode
+        codes that it does not have to anything, and one that raises would have all decoded one by one.
+        """
+        sound = []
+        for window in windows:
+            try:
+                _check_frames(window.frames, self._codebooks)
+            except BadRequest as error:
+                self._wire.note(f"window {window.header}", error)
+                self._answer(window, None, seconds=0.0)
+            else:
+                sound.append(window)
+        return sound
 
     def _announce(self, windows: list[_Window], oldest: Mapping[int, int]) -> None:
         """To every talker of the batch: no word from here for a while does not mean that all is over."""
@@ -178,6 +196,20 @@ class VocoderServer:
     def _acknowledge(self, header: WindowHeader, ok: bool, seconds: float = 0.0) -> None:
         done = WindowDone(header.stream, header.generation, header.chunk, ok, seconds)
         self._acknowledgements.send(header.address, done)
+
+
+def _check_frames(frames: npt.NDArray[np.int32], codebooks: npt.NDArray[np.int64]) -> None:
+    """Raises BadRequest for the first code that its codebook does not have, or frames of other codebooks.
+
+    Args:
+        codebooks: size of each [C].
+    """
+    if frames.shape != (len(frames), len(codebooks)):
+        raise BadRequest("FRAMES", list(frames.shape), f"the shape [{len(frames)}, {len(codebooks)}]")
+    unknown = np.argwhere((frames < 0) | (frames >= codebooks))
+    if len(unknown):
+        frame, book = unknown[0]
+        raise BadRequest(f"FRAMES[{frame}, {book}]", int(frames[frame, book]), f"0 to {codebooks[book] - 1}")
 
 
 def _width(windows: Sequence[_Window]) -> int:

@@ -171,18 +171,80 @@ def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
     vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
-        assert all(one.frames.max() < CODES for one in windows)
+        assert all(one.frames.max() < CODES - 1 for one in windows)
         return decode_windows(windows, carries)
 
     decode_windows = vocoder._codec.decode
     monkeypatch.setattr(vocoder._codec, "decode", decode)
     good = window([1, 2, 3], 0, 2, address=talker.address, stream=1)
-    bad = window([1, 999, 3], 0, 2, last=1, address=talker.address, stream=2)
+    bad = window([1, CODES - 1, 3], 0, 2, last=1, address=talker.address, stream=2)
     vocoder.execute([good, bad])
     assert answer(good)["AUDIO"].shape == (2 * HOP,)
     assert answer(bad)["AUDIO"].shape == (0,) and answer(bad)["IS_LAST"].tolist() == [False]
     assert {(done.stream, done.ok) for done in (talker.next(), talker.next())} == {(1, True), (2, False)}
     assert "stream=2" in backend.Logger.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("codes", "what"),
+    [
+        ([1, CODES, 3], f"FRAMES[1, 0]: {CODES}"),
+        ([1, 2, -1], "FRAMES[2, 0]: -1"),
+        ([-(2**31), 2, 2**31 - 1], f"FRAMES[0, 0]: {-(2**31)}"),
+    ],
+)
+def test_codes_that_the_codebook_does_not_have_fail_their_window_alone(
+    codes: list[int],
+    what: str,
+    vocoder: VocoderServer,
+    talker: Acknowledged,
+    backend: FakeBackend,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decode(windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> Sequence[Decoded]:
+        passes.append(len(windows))
+        return decode_windows(windows, carries)
+
+    passes: list[int] = []
+    decode_windows = vocoder._codec.decode
+    monkeypatch.setattr(vocoder._codec, "decode", decode)
+    every = [0, CODES - 1, 3]
+    requests = [
+        window(codes if stream == 1 else every, 0, 2, last=1, address=talker.address, stream=stream)
+        for stream in range(4)
+    ]
+    vocoder.execute(requests)
+    bad = answer(requests.pop(1))
+    assert bad["AUDIO"].shape == (0,) and bad["IS_LAST"].tolist() == [False]
+    assert {answer(request)["AUDIO"].shape for request in requests} == {(2 * HOP,)}
+    assert sum(passes) == 3, "each neighbour once"
+    done = {one.stream: one.ok for one in (talker.next() for _ in range(4))}
+    assert done == {0: True, 1: False, 2: True, 3: True}
+    [told] = backend.Logger.errors
+    assert "stream=1" in told and f"{what} is not accepted; allowed: 0 to {CODES - 1}" in told
+
+
+def test_a_batch_of_such_windows_alone_decodes_nothing(
+    vocoder: VocoderServer, talker: Acknowledged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(type(vocoder._codec), "decode")
+    requests = [window([-1, 2], 0, 2, address=talker.address, stream=stream) for stream in range(2)]
+    vocoder.execute(requests)
+    assert {answer(request)["AUDIO"].shape for request in requests} == {(0,)}
+    assert [talker.next().ok for _ in requests] == [False, False]
+    assert all(isinstance(one, WindowDone) for one in talker.told), "no pass was begun"
+
+
+def test_frames_of_other_codebooks_fail_their_window_alone(
+    vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend
+) -> None:
+    good = window([1, 2, 3], 0, 2, address=talker.address, stream=1)
+    bad = window([1, 2, 3], 0, 2, address=talker.address, stream=2)
+    bad.inputs["FRAMES"] = np.repeat(bad.inputs["FRAMES"], 3, axis=1)
+    vocoder.execute([bad, good])
+    assert answer(bad)["AUDIO"].shape == (0,) and answer(good)["AUDIO"].shape == (2 * HOP,)
+    assert {(done.stream, done.ok) for done in (talker.next(), talker.next())} == {(1, True), (2, False)}
+    assert "FRAMES: [3, 3] is not accepted; allowed: the shape [3, 1]" in backend.Logger.errors[0]
 
 
 def test_a_window_that_cannot_be_answered_is_not_acknowledged_as_done_and_spares_its_neighbours(

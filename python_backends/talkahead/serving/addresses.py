@@ -88,9 +88,14 @@ class Addresses:
             return failure[1] if failure else answer[:_SHOWN_CHARACTERS]
         return None
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels; 0 when nobody reports it."""
-        text = self._get(self.metrics, "/metrics") or ""
+    def metric(self, name: str) -> float | None:
+        """The sum of a metric over its labels, 0 when nobody reports it; None: the page does not answer."""
+        try:
+            text = self._get(self.metrics, "/metrics")
+        except (OSError, http.client.HTTPException):
+            return None
+        if text is None:
+            return None
         values = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", text, re.MULTILINE)
         return sum(float(value) for value in values)
 

@@ -225,28 +225,24 @@ class _Run:
     def _drain(self) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.
 
-        A syllable as well: Triton counts a request that it is stopped over until its exit timeout.
+        A syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
+        page that does not answer says nothing of them.
         """
         self.server.refuse_new_streams()
         deadline = time.monotonic() + self.options.drain_timeout_s
-        shown = -1
+        shown: float | None = 0.0
         while time.monotonic() < deadline and self.signals.count < 2:
-            streams = self._open_streams()
-            if not streams and not self.syllable.is_open:
+            streams = self.options.addresses.metric(OPEN_STREAMS)
+            if streams == 0 and not self.syllable.is_open:
                 break
-            if streams and streams != shown:
-                self.show(f"draining: {streams} open streams (again to stop now)")
+            if streams not in (0, shown):
+                number = "an unknown number of" if streams is None else f"{streams:g}"
+                self.show(f"draining: {number} open streams (again to stop now)")
                 shown = streams
             self.events.wait(_DRAIN_POLL_S)
             if self.server.ended() is not None:
                 break
         return self._stop()
-
-    def _open_streams(self) -> int:
-        try:
-            return int(self.options.addresses.metric(OPEN_STREAMS))
-        except OSError:
-            return 0
 
     def _stop(self) -> Ending:
         self.show("stopping the server")

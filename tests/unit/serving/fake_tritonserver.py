@@ -2,10 +2,10 @@
 
 Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
 after the start, once), "vanish" (its process ends while it loads, and nothing is made of that). Files in the
-repository: `open_streams` is the metrics page's number; `mute` is the error of each request for speech, a
-line per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded` names a
-model that is not in the index; `crash` makes it say that it was hit by a signal, and do
-nothing any more.
+repository: `open_streams` is the metrics page's number, or how it does not answer: "late" (only when there is
+another), "hangs up", "busy" (an error), "cut" (short); `mute` is the error of each request for speech, a line
+per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded` names a model
+that is not in the index; `crash` makes it say that it was hit by a signal, and do nothing any more.
 """
 
 import json
@@ -31,13 +31,22 @@ def log(level: str, text: str) -> None:
 
 class Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        streams = REPOSITORY / "open_streams"
-        text = (
-            f"# HELP talkahead_open_streams x\ntalkahead_open_streams {streams.read_text()}\n"
-            if streams.exists()
-            else ""
-        )
-        self.answer(text)
+        match open_streams() if self.path == "/metrics" else "":
+            case "late":
+                while open_streams() == "late":
+                    time.sleep(0.02)
+            case "hangs up":
+                pass
+            case "busy":
+                self.send_error(503)
+            case "cut":
+                self.send_response(200)
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+            case "":
+                self.answer("")
+            case number:
+                self.answer(f"# HELP talkahead_open_streams x\ntalkahead_open_streams {number}\n")
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -51,6 +60,11 @@ class Pages(BaseHTTPRequestHandler):
 
     def log_message(self, *arguments: object) -> None:
         """Silent."""
+
+
+def open_streams() -> str:
+    path = REPOSITORY / "open_streams"
+    return path.read_text() if path.exists() else ""
 
 
 def index() -> str:

@@ -226,6 +226,33 @@ def test_open_streams_are_waited_for(launch: Launch, folder: Path) -> None:
     assert server.process.wait(20) == 0
 
 
+@pytest.mark.parametrize("answer", ["late", "hangs up", "busy", "cut"])
+def test_open_streams_are_waited_for_while_the_metrics_page_does_not_answer(
+    answer: str, launch: Launch, folder: Path
+) -> None:
+    (folder / "open_streams").write_text("2")
+    server = launch()
+    server.ready()
+    server.process.send_signal(signal.SIGTERM)
+    server.wait_for("draining: 2 open streams")
+    (folder / "open_streams").write_text(answer)
+    server.wait_for("draining: an unknown number of open streams")
+    (folder / "open_streams").write_text("1")
+    server.wait_for("draining: 1 open streams")
+    assert "stopping" not in server.log
+    (folder / "open_streams").write_text("0")
+    assert server.process.wait(20) == 0
+
+
+def test_draining_ends_at_its_timeout_though_the_metrics_page_does_not_answer(
+    launch: Launch, folder: Path
+) -> None:
+    (folder / "open_streams").write_text("hangs up")
+    server = launch("--drain-timeout", "0.3")
+    server.ready()
+    assert server.stop() == 0 and "draining: an unknown number of open streams" in server.log
+
+
 def test_a_second_signal_stops_at_once(launch: Launch, folder: Path) -> None:
     (folder / "open_streams").write_text("2")
     server = launch()

@@ -114,7 +114,7 @@ done
 echo "one of $(PYTHONS) is needed: apt-get install python3-venv on Debian 12 and 13 or Ubuntu 24.04, or make PYTHON=..."
 endef
 
-find_libpython := $(BIN)/python -c 'import sys; from talkahead.serving.installation import find_libpython as find; \
+find_libpython := $(BIN)/python -c 'import sys; from talkahead.launcher.installation import find_libpython as find; \
 	sys.exit(find() is None)'
 
 # Debian keeps the library apart from the interpreter. Without root, its package can be unpacked beside ours.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from talkahead.serving.process_watch import model_processes
+from talkahead.launcher.process_watch import model_processes
 
 SERVER = "tritonserver"
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from talkahead.serving.command import main
+from talkahead.launcher.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -39,7 +39,8 @@ LAYERS = (
     {"drafting", "families"},
     {"engine"},
     {"draft_training"},
-    {"serving", "__main__"},
+    {"serving"},
+    {"launcher", "__main__"},
 )
 """Rooms and modules of the package, the lowest first; the package itself, which is empty, has no name."""
 PURE = {"numpy", "torch"}

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from talkahead.config import MEETING_PLACE
-from talkahead.serving.process_watch import model_processes
+from talkahead.launcher.process_watch import model_processes
 
 from perf.memory import resident_bytes
 

@@ -12,7 +12,7 @@ import torch
 from public_folders import medusa_heads, write_codec, write_llasa, write_neutts
 from safetensors.torch import load_file, save_file
 from talkahead.drafting.offer import read_offer
-from talkahead.serving import doctor
+from talkahead.launcher import doctor
 from talkahead.speech_format import SpeechFormat
 
 from build_engines import import_checkpoint

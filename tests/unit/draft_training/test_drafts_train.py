@@ -19,8 +19,8 @@ from talkahead.drafting.draft_files import draft_folder
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.offer import read_offer
 from talkahead.errors import TalkaheadError
+from talkahead.launcher import command
 from talkahead.manifest import Manifest, sha256
-from talkahead.serving import command
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lr_scheduler")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from talkahead.config import MEETING_PLACE
 from talkahead.errors import TalkaheadError
-from talkahead.serving.doctor import _TEMPORARY_CHARACTERS
+from talkahead.launcher.doctor import _TEMPORARY_CHARACTERS
 from talkahead.transport.control_client import ControlClient
 from talkahead.transport.messages import (
     CancelReport,

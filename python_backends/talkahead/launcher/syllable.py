@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from random import Random
 
-from talkahead.serving.addresses import Addresses
+from talkahead.launcher.addresses import Addresses
 
 SPEECH_MODEL, CONTROL_MODEL = "tts", "control"
 _TEXT, _SECONDS = "Ready.", "0.5"

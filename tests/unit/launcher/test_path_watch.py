@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from talkahead.serving.path_watch import PathWatch
+from talkahead.launcher.path_watch import PathWatch
 
 
 class Watched:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from talkahead.config import SETTINGS
 from talkahead.errors import TalkaheadError
-from talkahead.serving import drafts_command
-from talkahead.serving.addresses import Addresses
-from talkahead.serving.installation import SOURCE_ROOT
-from talkahead.serving.launcher import Launcher, announce, show
-from talkahead.serving.plain_names import is_plain
-from talkahead.serving.server_log import LogLevel
-from talkahead.serving.server_process import ServeOptions
-from talkahead.serving.speak import DRAFTING, option, speak
+from talkahead.launcher import drafts_command
+from talkahead.launcher.addresses import Addresses
+from talkahead.launcher.installation import SOURCE_ROOT
+from talkahead.launcher.plain_names import is_plain
+from talkahead.launcher.server_log import LogLevel
+from talkahead.launcher.server_process import ServeOptions
+from talkahead.launcher.speak import DRAFTING, option, speak
+from talkahead.launcher.supervisor import Supervisor, announce, show
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -64,7 +64,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    return Launcher(serve_options(options), show, announce).run()
+    return Supervisor(serve_options(options), show, announce).run()
 
 
 def _speak(options: argparse.Namespace) -> int:
@@ -73,7 +73,7 @@ def _speak(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from talkahead.serving.doctor import examine
+    from talkahead.launcher.doctor import examine
 
     return examine(options.repository.resolve(), (options.grpc_port, options.http_port, options.metrics_port))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import talkahead
 from talkahead.config import child_environment
 from talkahead.errors import LaunchError
-from talkahead.serving.plain_names import PlainNames, is_plain
+from talkahead.launcher.plain_names import PlainNames, is_plain
 
 STUB = "triton_python_backend_stub"
 PYTHON_TAG = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from talkahead.errors import LaunchError
-from talkahead.serving import installation
-from talkahead.serving.installation import PYTHON_TAG, STUB, Wheel, prepare
-from talkahead.serving.plain_names import PlainNames
+from talkahead.launcher import installation
+from talkahead.launcher.installation import PYTHON_TAG, STUB, Wheel, prepare
+from talkahead.launcher.plain_names import PlainNames
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from talkahead.cpu_path import CpuPath, cpu_path, cpu_paths
 from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
+from talkahead.launcher.installation import PYTHON_TAG, find_libpython, find_wheel, missing_libpython
 from talkahead.manifest import NAME as MANIFEST
 from talkahead.manifest import Manifest
-from talkahead.serving.installation import PYTHON_TAG, find_libpython, find_wheel, missing_libpython
 from talkahead.speech_format import NAME as FORMAT
 from talkahead.speech_format import SpeechFormat
 

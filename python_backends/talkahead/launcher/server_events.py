@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from talkahead.serving.process_watch import ModelProcess, model_processes
-from talkahead.serving.server_log import ServerLog
-from talkahead.serving.server_process import ServerProcess
-from talkahead.serving.syllable import Syllable
+from talkahead.launcher.process_watch import ModelProcess, model_processes
+from talkahead.launcher.server_log import ServerLog
+from talkahead.launcher.server_process import ServerProcess
+from talkahead.launcher.syllable import Syllable
 
 _READ_BYTES = 65_536
 

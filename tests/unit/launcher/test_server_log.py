@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from talkahead.serving.server_log import LogLevel, ServerLog
+from talkahead.launcher.server_log import LogLevel, ServerLog
 
 # As Triton 24.10 writes it, and as 25.x does: the text in quotes, line ends escaped.
 OLD = "{level}1121 03:02:02.682914 123 model_lifecycle.cc:642] {text}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from talkahead.errors import LaunchError
-from talkahead.serving import plain_names
-from talkahead.serving.plain_names import PlainNames, is_plain, plain_folder
+from talkahead.launcher import plain_names
+from talkahead.launcher.plain_names import PlainNames, is_plain, plain_folder
 
 
 @pytest.mark.parametrize("name", ["my clone", "clône", "a:b", "it's", "$HOME", "a;b", "two\nlines"])

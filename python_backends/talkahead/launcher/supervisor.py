@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from talkahead.serving.path_watch import PathWatch
-from talkahead.serving.process_watch import ModelProcess
-from talkahead.serving.server_events import ModelEnded, ServerEvent, ServerEvents, Spoken, StopSignals
-from talkahead.serving.server_log import ServerLog
-from talkahead.serving.server_process import ServeOptions, ServerProcess
-from talkahead.serving.syllable import SPEECH_MODEL, Syllable
+from talkahead.launcher.path_watch import PathWatch
+from talkahead.launcher.process_watch import ModelProcess
+from talkahead.launcher.server_events import ModelEnded, ServerEvent, ServerEvents, Spoken, StopSignals
+from talkahead.launcher.server_log import ServerLog
+from talkahead.launcher.server_process import ServeOptions, ServerProcess
+from talkahead.launcher.syllable import SPEECH_MODEL, Syllable
 from talkahead.telemetry import OPEN_STREAMS
 
 _READY_POLL_S = 0.1
@@ -43,7 +43,7 @@ class Ending:
     reason: str = ""
 
 
-class Launcher:
+class Supervisor:
     """`run` serves until it is told to stop; what the user should see goes to `show` and `announce`."""
 
     def __init__(

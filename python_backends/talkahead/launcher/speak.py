@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from talkahead.config import SPECULATION
-from talkahead.serving.launcher import Launcher, show
-from talkahead.serving.server_process import ServeOptions
+from talkahead.launcher.server_process import ServeOptions
+from talkahead.launcher.supervisor import Supervisor, show
 
 DRAFTING = ("drafter", "verifier", *SPECULATION)
 """Request parameters that say how to draft ahead."""
@@ -65,5 +65,5 @@ def speak(options: ServeOptions, text: str, out: Path, voice: str | None, drafti
         drafting: some of `DRAFTING`, as they go to the client, which prints what they brought.
     """
     utterance = OneUtterance(options, text, out, voice, drafting)
-    served = Launcher(replace(options, restarts=0), show, utterance.start).run()
+    served = Supervisor(replace(options, restarts=0), show, utterance.start).run()
     return served or utterance.status

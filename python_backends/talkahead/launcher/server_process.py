@@ -13,10 +13,10 @@ from pathlib import Path
 
 from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
-from talkahead.serving.addresses import Addresses
-from talkahead.serving.installation import prepare
-from talkahead.serving.plain_names import PlainNames, plain_folder
-from talkahead.serving.server_log import LogLevel
+from talkahead.launcher.addresses import Addresses
+from talkahead.launcher.installation import prepare
+from talkahead.launcher.plain_names import PlainNames, plain_folder
+from talkahead.launcher.server_log import LogLevel
 from talkahead.transport.rendezvous import draining_flag
 
 _SHARED_MEMORY = Path("/dev/shm")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from talkahead.errors import TalkaheadError
-from talkahead.serving import command, doctor
-from talkahead.serving.addresses import Addresses
+from talkahead.launcher import command, doctor
+from talkahead.launcher.addresses import Addresses
 
 
 @pytest.mark.parametrize(

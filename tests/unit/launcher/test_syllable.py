@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
-from talkahead.serving.addresses import Addresses
-from talkahead.serving.syllable import Syllable
+from talkahead.launcher.addresses import Addresses
+from talkahead.launcher.syllable import Syllable
 
 
 class Pages(BaseHTTPRequestHandler):

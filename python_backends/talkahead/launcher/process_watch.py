@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from talkahead.serving.installation import STUB
+from talkahead.launcher.installation import STUB
 
 
 @dataclass(frozen=True)

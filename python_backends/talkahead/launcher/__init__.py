@@ -1,0 +1,1 @@
+"""The command line `talkahead`, and the supervisor of the server that it starts."""

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.config import RequestOptions
 from talkahead.draft_training.accepted_paths import count_accepted
 from talkahead.draft_training.count_acceptance import count_acceptance
 from talkahead.draft_training.draft_ranks import count_ranks
@@ -37,6 +36,7 @@ from build_engines.prompts import make_prompts
 from instruments.dataset import Dataset
 from instruments.prompts import read_prompts
 from instruments.provenance import LICENCE, source_commit
+from instruments.sampling import add_sampling, sampling_of
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
 MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
@@ -60,9 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mean-sizes", type=float, nargs="+", default=MEAN_SIZES, help="of groups (%(default)s)"
     )
     sizes.add_argument("--thresholds", type=float, nargs="+", help="cosines, instead of mean sizes")
-    defaults = RequestOptions()
-    add("--temperature", type=float, default=defaults.temperature, help="(%(default)g)")
-    add("--top-p", type=float, default=defaults.top_p, help="(%(default)g)")
+    add_sampling(parser)
     add("--seed", type=int, default=1, help="(%(default)s)")
 
 
@@ -83,7 +81,7 @@ def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespac
     if not heads:
         print("calibrate: no heads, so no trees")
         return
-    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    sampling = sampling_of(options, folder)
     prompts, voice = _prompts(options), Talker.of(talker)
     spoken = OwnSpeech(voice, prompts, sampling, options.seed).plain()
     tried = OwnSpeech(voice, prompts[: options.tried], sampling, options.seed)
@@ -104,7 +102,7 @@ def _prompts(options: argparse.Namespace) -> list[Tensor]:
 
 def _count_acceptance(folder: Path, options: argparse.Namespace) -> None:
     """Of what is served; what lies beside it for trials is not."""
-    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    sampling = sampling_of(options, folder)
     for name, sizes in read_offer(folder).drafters.items():
         draft = draft_folder(folder, name)
         counted = count_acceptance(draft, sizes.nodes, folder, _prompts(options), sampling, options.seed)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
+from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.lesson import Lesson, drawing
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from torch import Tensor
@@ -34,7 +35,7 @@ class FrozenTalker:
             )
         ]
         joined = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with fast_products():
             hidden = self.llama(joined).hidden.float()
         tokens = batch.tokens(self.llama.config.eos)
         states = drawing(hidden, batch.num_symbols, tokens.shape[1])
@@ -43,6 +44,6 @@ class FrozenTalker:
 
     @torch.no_grad()
     def _expected(self, states: Tensor) -> Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with fast_products():
             logits: Tensor = self.llama.lm_head(states)
         return logits.float().softmax(-1).bfloat16()

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.config import RequestOptions
 from talkahead.draft_training.draft_losses import Teaching, weighted
 from talkahead.draft_training.draft_shape import DraftShape, first_heads
+from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.lesson import Lesson
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.own_speech import OwnSpeech, Talker
@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from instruments.dataset import Batch, Dataset
 from instruments.prompts import read_prompts
 from instruments.recipes import POSITIONS, RECIPES, Recipe, Round
+from instruments.sampling import add_sampling, sampling_of
 from training.checkpoint import go_on_from
 from training.compiled_layers import compile_layers
 from training.draft_lessons import FrozenTalker
@@ -106,7 +107,7 @@ class Pupil:
             self.say(f"{_shown(parts.detach())} nats")
 
     def _nats(self, network: Network, lesson: Lesson, teaching: Teaching) -> Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with fast_products():
             return teaching.losses(network, lesson)
 
     def say(self, text: str) -> None:
@@ -208,7 +209,7 @@ def _endless(dataset: Dataset, tokens: int, seed: int) -> Iterator[Batch]:
 
 
 def _acceptance(talker: FrozenTalker, options: argparse.Namespace) -> TokensPerStep:
-    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    sampling = sampling_of(options, options.repository / "talker" / "1")
     voice = Talker.of(talker.llama)
     encoder = options.repository / "encoder" / "1"
     calibration, held_out = (
@@ -242,8 +243,7 @@ def main() -> None:
     add("--start", type=Path, help="folder of drafts to go on from, of the same names, if of another talker")
     add("--measured", type=int, default=250, help="steps between two measurements of acceptance")
     add("--texts", type=int, default=16, help="spoken to measure acceptance")
-    add("--temperature", type=float, default=0.7, help="of the speech that acceptance is measured on")
-    add("--top-p", type=float, default=0.95, help="likewise")
+    add_sampling(parser)
     trial = parser.add_argument_group(
         "for trials: the drafts' manifests tell what is not as usual"
     ).add_argument

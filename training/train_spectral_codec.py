@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
 from talkahead.draft_training.training_state import TrainingState
@@ -92,7 +93,7 @@ class Losses:
 
 
 def losses(codec: SpectralAutoencoder, batch: Batch) -> Losses:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with fast_products():
         hidden, pitch = codec(batch.sounds, batch.prosody, batch.valid.float())
     valid = batch.valid.repeat_interleave(SUBFRAMES, dim=1)
     made, meant = hidden.float()[valid], batch.hidden[valid]
@@ -112,7 +113,7 @@ def _spectral(
     codec: SpectralAutoencoder, made: Tensor, meant: Tensor, voiced: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Of hidden values [N, 256]; the voice's filter counts where there is a voice to filter."""
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with fast_products():
         ours = Spectra(*(part.float() for part in codec.decoder.spectra_of(made)))
         with torch.no_grad():
             theirs = Spectra(*(part.float() for part in codec.decoder.spectra_of(meant)))

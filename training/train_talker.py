@@ -16,6 +16,7 @@ import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
@@ -29,7 +30,7 @@ from torch.nn import functional
 
 from instruments.dataset import STEP, Batch, Dataset
 from training.checkpoint import go_on_from, report
-from training.compiled_layers import compile_layers, fast_products
+from training.compiled_layers import compile_layers
 from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from talkahead.backbone.llama import Llama
 from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.lesson import IGNORE, Lesson
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
@@ -46,7 +47,7 @@ class Pair(nn.Module):
 
     def losses(self, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """Nats per token of the talker, [], and of each head, [K]."""
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with fast_products():
             logits = self.talker.lm_head(lesson.hidden).float()
             own = functional.cross_entropy(logits.flatten(0, 1), lesson.tokens.flatten(), ignore_index=IGNORE)
             return own, self._teaching.losses(self.heads, lesson)

@@ -23,13 +23,13 @@ from typing import Any
 
 import torch
 from talkahead.backbone.decoder_choice import Precision
-from talkahead.config import RequestOptions
 from talkahead.families.phonemic.text_encoder import TextEncoderConfig
 
 from instruments import report
 from instruments.environment import ROOT, Environment
 from instruments.material import Sentence, held_out_sentences
 from instruments.recipes import command
+from instruments.sampling import add_sampling, sampling_of
 from instruments.setting import Setting
 from perf.arguments import add_precision
 from perf.speculation import pictures, tables
@@ -125,7 +125,7 @@ def write_page() -> None:
 
 def _profile(options: argparse.Namespace, found: Installation, environment: Environment) -> int:
     """Where steps spend their time, pair by pair."""
-    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    sampling = sampling_of(options, found.talker(Talker.SHIPPED))
     sentences = interleaved(options.sentence_seed, found)[: options.utterances or _PROFILED]
     studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
     rows = [
@@ -165,7 +165,7 @@ def _installation(options: argparse.Namespace) -> Installation:
 
 def _hall(options: argparse.Namespace, found: Installation) -> Hall:
     sentences = interleaved(options.sentence_seed, found)
-    sampling = RequestOptions(temperature=options.temperature, top_p=options.top_p)
+    sampling = sampling_of(options, found.talker(Talker.SHIPPED))
     studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
     return Hall(studio, Setting(found.codec, options.work / "heard"))
 
@@ -221,9 +221,7 @@ def _parser() -> argparse.ArgumentParser:
         "--workers", type=int, default=os.cpu_count() or 1, help="processes of the quality pass (%(default)s)"
     )
     add_precision(parser, Precision.BFLOAT16, ", as the talker is served")
-    defaults = RequestOptions()
-    add("--temperature", type=float, default=defaults.temperature, help="(%(default)g)")
-    add("--top-p", type=float, default=defaults.top_p, help="(%(default)g)")
+    add_sampling(parser)
     add("--seed", type=int, default=1, help="of the quality pass's draws (%(default)s)")
     add("--sentence-seed", type=int, default=1, help="of the choice of sentences (%(default)s)")
     add("--out", type=Path, help=f"({_OUT}, whose tables go into {_PAGE}; of --quick in --work)")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,7 @@ from talkahead.native_library import NativeUnavailable
 
 from instruments import report
 from instruments.environment import REPOSITORY, Environment
+from instruments.sampling import add_sampling, sampling_of
 from perf.talker.agreement import Agreement
 from perf.talker.comparison import Contender, compare
 from perf.talker.engine_talker import EngineTalker
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = Environment.record(options.repository)
     torch.set_num_threads(options.threads)
     prompts = text_prompts(options.repository)
-    spoken = RequestOptions(temperature=options.temperature, max_seconds=options.max_seconds)
+    spoken = replace(
+        sampling_of(options, options.repository / "talker" / "1"), max_seconds=options.max_seconds
+    )
     contenders = [*_ours(options, options.dtypes or here[-1:]), *_generate(options)]
     agreement = None
     if find_spec("llama_cpp") is None or find_spec("gguf") is None:
@@ -147,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--threads", type=int, default=1, help="of each (%(default)s)")
     add("--repeats", type=int, default=5, help="(%(default)s)")
-    add("--temperature", type=float, default=RequestOptions.temperature, help="(%(default)g)")
+    add_sampling(parser)
     add("--max-seconds", type=float, default=8.0, help="of each utterance (%(default)g)")
     add("--out", type=Path, default=Path("perf/results/talker.json"), help="(%(default)s)")
     return parser

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from talkahead.backbone.llama import Llama
 from talkahead.draft_training.curriculum import Curriculum
 from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.lesson import Lesson
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.stored_lessons import StoredLessons
@@ -107,7 +108,7 @@ class Learner:
             optimizer.step()
 
     def _losses(self, teaching: Teaching, lesson: Lesson) -> Tensor:
-        with torch.autocast(self._device.type, dtype=torch.bfloat16):
+        with fast_products(self._device.type):
             return teaching.losses(self._network, lesson)
 
     def _measure(self, say: Callable[[str], None]) -> None:

@@ -8,12 +8,14 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.config import SamplingDefaults
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest, sha256
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.text.symbols import NUM_SYMBOLS
@@ -31,6 +33,7 @@ def repository(tmp_path: Path) -> Path:
     llama = Llama(DecoderConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
     talker = tmp_path / "talker" / "1"
     llama.save(talker)
+    write_sampling(SamplingDefaults(), talker)
     heads = DraftHeads.beginning_as(llama.lm_head.weight, 3, llama.model.embed_tokens.weight)
     heads = heads.to(torch.bfloat16)
     folder = talker / "drafts" / "heads"

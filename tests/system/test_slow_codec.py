@@ -15,19 +15,18 @@ from texts import SENTENCES
 pytestmark = pytest.mark.slow
 
 STREAMS, TIMES_SLOWER = 10, 10.0
-FIRST, LATER = SPEECH.frames_covering(220.0), SPEECH.frames_covering(40.0)
-"""Frames of a stream's first window, which alone takes longer than a silent vocoder is waited for, and of a
-later one."""
+FIRST = SPEECH.frames_covering(220.0)
+"""Frames of a window that alone takes longer than a silent vocoder is waited for."""
 HELD_BACK = max(SPEECH.lookahead_frames, 1)
 """Frames of the last window: until they are there, the one before them cannot be cut."""
-WINDOWS = [FIRST, LATER, LATER, HELD_BACK]
+WINDOWS = [FIRST, FIRST, HELD_BACK]
 """Of each stream."""
 FRAMES = sum(WINDOWS)
 OPTIONS = {
     # Half a frame more, for the allowance is rounded down.
     "max_seconds": (FRAMES + 0.5) / SPEECH.frames_per_s,
     "first_chunk_frames": FIRST,
-    "chunk_frames": LATER,
+    "chunk_frames": FIRST,
     "chunk_deadline_s": 90.0,
 }
 

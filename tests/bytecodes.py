@@ -21,6 +21,8 @@ def bytecodes_of(work: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    # Python 3.12 counts none before the first frame has asked for it, and looks only when a trace is set.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         work()

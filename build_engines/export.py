@@ -24,6 +24,7 @@ import onnx
 import torch
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Samples
+from talkahead.families.phonemic.frontend import NAME
 from talkahead.families.phonemic.onnx_decoder import (
     FILE,
     INPUTS,
@@ -33,8 +34,9 @@ from talkahead.families.phonemic.onnx_decoder import (
     engine_folder,
 )
 from talkahead.families.phonemic.spectral_codec import CONTEXT, SpectralCodec
-from talkahead.families.phonemic.spectral_decoder import BEFORE, PITCH_BEFORE, SpectralDecoder, is_spectral
+from talkahead.families.phonemic.spectral_decoder import BEFORE, PITCH_BEFORE, SpectralDecoder
 from talkahead.manifest import Manifest, readable_files, sha256
+from talkahead.speech_format import SpeechFormat
 from torch import Tensor, nn
 
 from instruments.environment import REPOSITORY
@@ -90,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError where there is no such codec, or where the file sounds different."""
     version: Path = options.repository / "vocoder" / "1"
-    if not (version / "codec.json").exists() or not is_spectral(version / "codec.json"):
+    if not (version / "codec.json").exists() or SpeechFormat.read(version).family != NAME:
         raise TalkaheadError(f"{version} holds no spectral codec, the only one whose network can be exported")
     decoder = SpectralDecoder.load(version)
     with tempfile.TemporaryDirectory(dir=version) as folder:

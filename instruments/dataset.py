@@ -1,6 +1,6 @@
 """What the talker learns from: codec frames, symbols and their alignment, for every utterance of the corpus.
 
-`python -m training.dataset` writes the file; here it is read, in batches of similar lengths.
+`python -m training.code_corpus` writes the file; here it is read, in batches of similar lengths.
 """
 
 from __future__ import annotations

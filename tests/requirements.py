@@ -7,7 +7,6 @@ line for each requirement how many tests it kept back, and how to get it (`conft
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes.util import find_library
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,9 +46,6 @@ def _has_tiles() -> bool:
 REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
-    "flite": Requirement(
-        "Debian's libflite1", lambda: find_library("flite") is not None, "apt-get install libflite1"
-    ),
     "int8": Requirement("a CPU that multiplies bytes (AVX-512 VNNI)", lambda: _multiplies("int8")),
     "llama_cpp": Requirement(
         "llama.cpp, the extra `llama`",

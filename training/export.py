@@ -25,6 +25,9 @@ from training.spectral_corpus import segments_of, teacher
 
 _SILENT_FRAMES = slice(4, 10)
 MODELS = ("vocoder", "encoder", "talker")
+SAMPLING = SamplingDefaults(temperature=0.5)
+"""Of the shipped talker. From 0.3 to 0.7 its words are heard alike (13.3 to 14.1 % wrong of 120 held-out
+sentences); the less is left to chance, the further drafts are followed."""
 
 
 def silence_code(codec: SpectralAutoencoder) -> int:
@@ -52,7 +55,7 @@ def put(
     assert isinstance(network, SpectralDecoder | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
     if isinstance(network, Llama):
-        write_sampling(SamplingDefaults(), folder)
+        write_sampling(SAMPLING, folder)
     if speech is not None:
         speech.save(folder)
     written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))

@@ -109,12 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_page() -> None:
-    """The page and its pictures, from the report that is there; what the server does, from its own."""
-    known = json.loads(_OUT.read_text(encoding="utf-8"))
+    """The page and its pictures, from the report, if there is one; what the server does, from its own."""
     latency = json.loads(_LATENCY.read_text(encoding="utf-8")) if _LATENCY.exists() else None
-    rows = [Row.from_json(one) for one in known["results"]]
-    pictures.draw_all(rows, _OUT)
     found = Installation(ROOT / "model_repository")
+    known: dict[str, Any] = {"results": [], "settings": {"absent": [], "same_trees": []}, "environment": {}}
+    if _OUT.exists():
+        known = json.loads(_OUT.read_text(encoding="utf-8"))
+    rows = [Row.from_json(one) for one in known["results"]]
+    if rows:
+        pictures.draw_all(rows, _OUT)
     here = [row for row in rows if found.has(Method(row.draft, talker=Talker(row.talker)))]
     outdated = {row.draft for row in here if not found.is_current(row.talker, row.draft, row.hashes)}
     filled = dict(

@@ -48,6 +48,16 @@ def everything(rows: Sequence[Row]) -> str:
     return report.table([cells(row) for row in rows])
 
 
+_UNMEASURED = "Not measured yet."
+_PICTURES = {
+    "methods": "tokens per step and speed-up by method",
+    "accuracy": "word errors against speed, as figure 3 of Yanuka et al. and figure 2 of Tian et al.",
+    "tolerance": "speed-up by tolerance and by nodes, as figures 2 and 3 of Li et al.",
+    "length": "speed-up by draft length, as figure 4 of Yanuka et al.",
+}
+"""By the end of the file's name, what each shows."""
+
+
 def of_page(
     rows: Sequence[Row],
     settings: Mapping[str, Any],
@@ -63,29 +73,44 @@ def of_page(
         outdated: drafts whose files have changed since.
     """
     absent = [Absent(**one) for one in settings["absent"]]
-    yield "machine", "\n\n".join((report.markdown([_machine(environment)]), _changed(outdated)))
-    yield "talker", report.markdown([_talker(settings)])
+    is_measured = "surprise" in settings
+    where = "\n\n".join((report.markdown([_machine(environment)]), _changed(outdated)))
+    yield "machine", where if is_measured else _UNMEASURED
+    yield "talker", report.markdown([_talker(settings)]) if is_measured else _UNMEASURED
     yield "floors", _markdown([_floor(rows, *one) for one in _FLOORS])
     yield "elsewhere", _markdown([_elsewhere(rows, what) for what, _, _ in _FLOORS])
     yield "served", _served(latency)
     yield "recipes", report.markdown(list(_recipes()))
     headlines = [row for row in rows if row.streams > 1 and row.part != Part.NODES]
     titles = {row.title for row in headlines}
-    yield "headlines", _markdown([cells(row) for row in rows if row.title in titles])
+    filled = _markdown([cells(row) for row in rows if row.title in titles])
+    yield "headlines", _pictured(filled, "methods", "accuracy")
     for part in Part:
         own = [row for row in rows if row.part == part]
         if part is Part.NODES:
-            yield part, "\n\n".join((_same_trees(settings["same_trees"]), _markdown([*map(_tree, own)])))
+            filled = "\n\n".join((_same_trees(settings["same_trees"]), _markdown([*map(_tree, own)])))
+            yield part, _pictured(filled, "tolerance") if own else filled
         elif part is not Part.PLAIN:
             waiting = [_waiting(one) for one in absent if one.part == part]
-            yield part, _markdown([*(cells(row) for row in own if row.streams == 1), *waiting])
+            filled = _markdown([*(cells(row) for row in own if row.streams == 1), *waiting])
+            yield part, _pictured(filled, "length") if own and part is Part.LENGTH else filled
     yield "checks", _markdown(list(_checks(rows)))
     for table in TABLES:
         yield table.name, f"{table.source}; {table.remark}.\n\n{_markdown(list(_beside(rows, table)))}"
 
 
 def _markdown(lines: Sequence[dict[str, str]]) -> str:
-    return report.markdown(lines) if lines else "Not measured yet."
+    return report.markdown(lines) if lines else _UNMEASURED
+
+
+def _pictured(table: str, *names: str) -> str:
+    """With pictures of what has been measured behind it."""
+    if table == _UNMEASURED:
+        return table
+    shown = (
+        f"![{told}](results/speculation_{name}.png)" for name, told in _PICTURES.items() if name in names
+    )
+    return "\n\n".join((table, *shown))
 
 
 def cells(row: Row) -> dict[str, str]:
@@ -202,7 +227,7 @@ def _recipes() -> Iterator[dict[str, str]]:
     for name, how in {**told, TUNED: base, SMALLER: few}.items():
         yield {
             "name": named(name),
-            "shipped": "yes" if name in SHIPPED else "no",
+            "shipped": "one by `talkahead drafts train`" if name in SHIPPED else "no",
             "how it learns": how,
             "command": f"`{command(name)}`",
         }

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from talkahead.audio.windows import Cut, WindowPlan
 from talkahead.engine.emitter import Channel
 from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import TalkaheadError
 from talkahead.types import SegmentHeader, StopReason
 

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from talkahead.audio.windows import Cut, WindowPlan
 from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
 from talkahead.engine.early_cancels import EarlyCancels
 from talkahead.engine.emitter import Channel
@@ -15,6 +14,7 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.in_flight import Batch, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.stream import Arrivals, SegmentState, Stream
+from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
 from talkahead.types import StopReason, WindowHeader

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from talkahead.audio.windows import Cut
 from talkahead.drafting.drafters import drafter_names
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
@@ -13,6 +12,7 @@ from talkahead.engine.requests import Window
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
+from talkahead.engine.windows import Cut
 from talkahead.families.contracts import Frames
 from talkahead.speculation.verifiers import VERIFIERS
 from talkahead.transport.messages import WindowDone

@@ -19,10 +19,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from talkahead.audio.cross_fade import cross_fade
 from talkahead.backbone.strict_fields import StrictFields
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
+from talkahead.families.cross_fade import cross_fade
 from talkahead.families.equal_widths import decoded_by_width, new_part
 from talkahead.families.library import library
 from talkahead.families.library_weights import fill, present

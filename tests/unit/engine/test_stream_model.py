@@ -21,13 +21,13 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from talkahead.audio.windows import Cut, WindowPlan
 from talkahead.config import RequestOptions
 from talkahead.engine.emitter import Channel
 from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
+from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import TalkaheadError
 from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
 from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader

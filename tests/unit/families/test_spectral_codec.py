@@ -11,6 +11,7 @@ from talkahead.errors import TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames
 from talkahead.families.phonemic.spectral_codec import CONTEXT, SpectralCodec
 from talkahead.families.phonemic.spectral_decoder import Spectra, SpectralConfig, SpectralDecoder
+from talkahead.families.phonemic.spectral_renderer import sum_of_cosines, sum_overlapping
 
 from tests.unit.families.codec_windows import cut, spoken
 
@@ -97,10 +98,21 @@ def test_bfloat16_is_as_exact_about_windows_and_neighbours(codec: SpectralCodec)
     decoder.spectra.bias.fill_(-3.0)
     rounded = SpectralCodec(decoder.to_bfloat16_products(), torch.device("cpu"))
     frames = drawn(40, 7)
-    (joined,) = spoken(rounded, [list(cut(frames, [4, 8, 16, 12], CONTEXT, SMALL.lookahead_frames))])
+    (joined,) = spoken(rounded, [list(cut(frames, [1, 2, 3, 4, 8, 10, 12], CONTEXT, SMALL.lookahead_frames))])
     offline, beside = spoken(rounded, [whole(frames), whole(drawn(40, 8))])
     np.testing.assert_allclose(joined, offline, rtol=0, atol=1e-4 * np.abs(offline).max())
     assert np.abs(offline - beside).max() > 0.1 * np.abs(offline).max()
+
+
+def test_many_cosines_at_once_are_the_sum_of_each() -> None:
+    turns = torch.linspace(-0.5, 0.5, 1_001, dtype=torch.float64)
+    each = torch.cos(2 * torch.pi * torch.arange(1, 8)[:, None] * turns).sum(0)
+    torch.testing.assert_close(sum_of_cosines(turns, torch.tensor(7.0)), each, rtol=0, atol=1e-3)
+
+
+def test_overlapping_pieces_add_up() -> None:
+    pieces = torch.tensor([[[1.0, 1.0, 1.0, 1.0], [10.0, 10.0, 10.0, 10.0]]])
+    assert sum_overlapping(pieces, 2).tolist() == [[1.0, 1.0, 11.0, 11.0, 10.0, 10.0]]
 
 
 def test_recordings_are_refused(codec: SpectralCodec) -> None:

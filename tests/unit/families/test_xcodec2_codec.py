@@ -15,9 +15,9 @@ import torch
 from codec_windows import cut, spoken
 from fsq_folder import snr_db, write_decoder, write_folder
 from safetensors.torch import load_file, save_file
-from talkahead.audio.cross_fade import cross_fade
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames, Samples
+from talkahead.families.cross_fade import cross_fade
 from talkahead.families.llasa.codec import Xcodec2Codec, convert_weights, load_codec
 from torch import nn
 from transformers import SeamlessM4TFeatureExtractor, Xcodec2Model

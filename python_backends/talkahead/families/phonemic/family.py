@@ -45,28 +45,15 @@ class Phonemic:
 
     def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
         """Raises ArtifactMismatch also where the format is not this codec's."""
-        from talkahead.audio.codec import CodecConfig
-        from talkahead.families.phonemic import codec, spectral_codec
-        from talkahead.families.phonemic.spectral_decoder import SpectralConfig, is_spectral
+        from talkahead.families.phonemic.spectral_codec import SpectralCodec, speech_format
+        from talkahead.families.phonemic.spectral_decoder import SpectralConfig
 
-        speech, path = SpeechFormat.read(folder), folder / "codec.json"
-        if is_spectral(path):
-            config = SpectralConfig.from_file(path)
-            meant = spectral_codec.speech_format(config, speech.silence[0], speech.max_positions)
-            _check(folder, meant, speech)
-            return spectral_codec.SpectralCodec.load(folder, device, engine)
-        if engine != TORCH:
-            raise ArtifactMismatch(f"engine: {engine!r} is none of this codec; it has: {TORCH}")
-        pitched = CodecConfig.from_file(path)
-        _check(folder, codec.speech_format(pitched, speech.silence[0], speech.max_positions), speech)
-        return codec.PitchCodec.load(folder, device)
-
-
-def _check(folder: Path, meant: SpeechFormat, speech: SpeechFormat) -> None:
-    if meant != speech:
-        raise ArtifactMismatch(
-            f"{folder / NAME} is not that of codec.json beside it; rebuild both with make train"
-        )
+        speech, config = SpeechFormat.read(folder), SpectralConfig.from_file(folder / "codec.json")
+        if speech_format(config, speech.silence[0], speech.max_positions) != speech:
+            raise ArtifactMismatch(
+                f"{folder / NAME} is not that of codec.json beside it; rebuild both with make train"
+            )
+        return SpectralCodec.load(folder, device, engine)
 
 
 FAMILY = Phonemic()

@@ -33,6 +33,10 @@ from talkahead.speech_format import SpeechFormat
 CONTEXT = PITCH_BEFORE - 1
 """Frames before a window's new ones that it must bring: a run begins one frame after the new ones do."""
 
+_SHORTEST_RUN = 4
+"""Frames to which runs are padded: products of fewer rows add up in another order, which products in bfloat16
+make a difference of 7e-4 of full scale."""
+
 
 def speech_format(config: SpectralConfig, silence: int, max_positions: int) -> SpeechFormat:
     """Of a codec with a code of silence, and a talker with so many positions."""
@@ -79,7 +83,8 @@ class _Runs:
         behind the last."""
         begins = np.array([window.position == 0 for window in windows])
         frames = np.array([window.new for window in windows]) + begins
-        codes = np.zeros((len(windows), PITCH_BEFORE + int(frames.max()) + lookahead), np.int64)
+        longest = max(_SHORTEST_RUN, int(frames.max()))
+        codes = np.zeros((len(windows), PITCH_BEFORE + longest + lookahead), np.int64)
         valid = np.zeros(codes.shape, bool)
         for row, (window, begin) in enumerate(zip(windows, begins, strict=True)):
             start = PITCH_BEFORE - (0 if begin else 1 + window.context)

@@ -20,7 +20,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.audio.quantizer import Quantizer
+from talkahead.families.phonemic.frame_block import CausalBlock, side_by_side
+from talkahead.families.phonemic.quantizer import Quantizer
 from talkahead.weights import load_float32
 
 SUBFRAMES = 2
@@ -82,11 +83,6 @@ class SpectralConfig:
         return cls(**{**fields, **lists})
 
 
-def is_spectral(path: Path) -> bool:
-    """Whether a `codec.json` is of this codec."""
-    return "sound_levels" in json.loads(path.read_text(encoding="utf-8"))
-
-
 class Spectra(NamedTuple):
     """What a subframe sounds like: log-magnitudes of the voice's filter and of the breath, and the rest of
     the spectrum by its log-magnitude and phase, each [B, S, K]."""
@@ -140,32 +136,6 @@ def height_of(hertz: Tensor) -> Tensor:
     return torch.log(hertz / _VOICE_HZ)
 
 
-class CausalBlock(nn.Module):
-    """Residual block over a frame and the `BEFORE` frames before it.
-
-    frames [B, T, W] and what stands before them [B, BEFORE, W] -> the changed frames, and what it saw
-    [B, BEFORE + T, W], whose last rows stand before the next frames.
-    """
-
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.mix = nn.Linear(width * (BEFORE + 1), inner)
-        self.out = nn.Linear(inner, width)
-
-    def forward(self, frames: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-        seen = torch.cat([before, self.norm(frames)], dim=1)
-        around = _around(seen.to(self.mix.weight.dtype), BEFORE)
-        change: Tensor = self.out(functional.gelu(self.mix(around), approximate="tanh"))
-        return frames + change.to(frames.dtype), seen
-
-
-def _around(frames: Tensor, others: int) -> Tensor:
-    """Each run of `others` + 1 neighbours side by side: [B, others + T, D] -> [B, T, (others + 1) * D]."""
-    length = frames.shape[1] - others
-    return torch.cat([frames[:, shift : shift + length] for shift in range(others + 1)], dim=-1)
-
-
 class SpectralDecoder(nn.Module):
     """A `SpectralNetwork`: frames' descriptions to spectra and pitch.
 
@@ -179,7 +149,9 @@ class SpectralDecoder(nn.Module):
         self.quantizer = Quantizer(config.levels)
         described = len(config.levels) + 1
         self.inward = nn.Linear(described * (config.lookahead + 1), config.width)
-        self.blocks = nn.ModuleList(CausalBlock(config.width, config.inner) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(
+            CausalBlock(config.width, config.inner, BEFORE) for _ in range(config.blocks)
+        )
         self.norm = nn.LayerNorm(config.width)
         self.outward = nn.Linear(config.width, SUBFRAMES * config.hidden)
         self.spectra = nn.Linear(config.hidden, len(Spectra._fields) * config.bins)
@@ -226,7 +198,7 @@ class SpectralDecoder(nn.Module):
         Args:
             before: what the blocks saw last, [B, blocks, BEFORE, W]; zeros where an utterance begins.
         """
-        frames = self.inward(_around(described, self.config.lookahead))
+        frames = self.inward(side_by_side(described, self.config.lookahead + 1))
         seen = []
         for place, block in enumerate(self.blocks):
             frames, one = block(frames, before[:, place])
@@ -244,7 +216,7 @@ class SpectralDecoder(nn.Module):
 
     def pitch_of(self, described: Tensor) -> Pitch:
         """Of T frames: descriptions [B, PITCH_BEFORE + T + PITCH_AFTER, *] of them and their neighbours."""
-        around = _around(described, PITCH_BEFORE + PITCH_AFTER)
+        around = side_by_side(described, PITCH_BEFORE + 1 + PITCH_AFTER)
         inner = functional.gelu(self.pitch_inward(around), approximate="tanh")
         return Pitch(*self.pitch_outward(inner).unflatten(-1, (SUBFRAMES, -1)).flatten(1, 2).unbind(-1))
 

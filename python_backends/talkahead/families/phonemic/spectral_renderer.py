@@ -9,14 +9,13 @@ Shapes: B rows, T frames of a run, S = 2 T subframes of H samples, L = 4 H sampl
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.audio.codec import sum_overlapping
-from talkahead.audio.harmonics import sum_of_cosines
 from talkahead.audio.noise import Noise
 from talkahead.families.phonemic.spectral_decoder import SUBFRAMES, Spectra, SpectralConfig
 
@@ -112,3 +111,23 @@ class Renderer(nn.Module):
 
 def _bounded(log_magnitudes: Tensor) -> Tensor:
     return torch.exp(log_magnitudes.clamp(max=_LOUDEST))
+
+
+def sum_of_cosines(turns: Tensor, count: Tensor) -> Tensor:
+    """Sum of cos(2 pi k turns) for k = 1..count, turns in -1/2..1/2, by Dirichlet's kernel:
+    sin((2 count + 1) pi turns) / (2 sin(pi turns)) - 1/2."""
+    below = torch.sin(math.pi * turns)
+    is_peak = below.abs() < 1e-4
+    above = torch.sin((2 * count + 1) * math.pi * turns)
+    return torch.where(is_peak, count, above / (2 * torch.where(is_peak, 1.0, below)) - 0.5)
+
+
+def sum_overlapping(pieces: Tensor, hop: int) -> Tensor:
+    """Adds pieces [B, S, L] laid `hop` apart, L a multiple of `hop`. Returns [B, (S - 1) * hop + L]."""
+    batch, count, size = pieces.shape
+    overlap = size // hop
+    parts = pieces.reshape(batch, count, overlap, hop)
+    total = pieces.new_zeros(batch, count + overlap - 1, hop)
+    for place in range(overlap):
+        total[:, place : place + count] += parts[:, :, place]
+    return total.reshape(batch, -1)

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.audio.codec import FrameBlock
+from talkahead.families.phonemic.frame_block import FrameBlock
 from talkahead.weights import load_float32
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talkahead.audio.windows import Cut, WindowPlan
+from talkahead.engine.windows import Cut, WindowPlan
 
 PLANS = st.builds(
     WindowPlan,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from talkahead.audio.cross_fade import cross_fade
+from talkahead.families.cross_fade import cross_fade
 
 COUNT = 48_000
 

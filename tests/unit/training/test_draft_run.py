@@ -16,10 +16,12 @@ import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.config import SamplingDefaults
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.generation_config import write_sampling
 from talkahead.manifest import Manifest
 
 from instruments.recipes import RECIPES
@@ -35,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     encoder.save(tmp_path / "models" / "encoder" / "1")
     talker = Llama(DecoderConfig(EOS + 1, EOS, WIDTH, 32, 2, 1, 1, 16)).to(torch.bfloat16)
     talker.save(tmp_path / "models" / "talker" / "1")
+    write_sampling(SamplingDefaults(), tmp_path / "models" / "talker" / "1")
     draw = np.random.default_rng(0)
     num_symbols, num_frames = draw.integers(3, 9, 24), draw.integers(4, 20, 24)
     np.savez(

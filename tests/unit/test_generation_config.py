@@ -23,8 +23,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         assert read_sampling(tmp_path) == defaults
 
 
-def test_the_shipped_talker_is_drawn_from_as_ever() -> None:
-    assert read_sampling(SHIPPED) == SamplingDefaults(0.7, 0.95, 0, 1.0, 0, 1)
+def test_the_shipped_talker_says_how_it_is_drawn_from() -> None:
+    assert read_sampling(SHIPPED) == SamplingDefaults(0.5, 0.95, 0, 1.0, 0, 1)
 
 
 def test_what_transformers_writes_is_read_as_transformers_does(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from talkahead.families.registry import load_family
 from talkahead.speech_format import SpeechFormat
 
 from instruments import report
-from instruments.environment import REPOSITORY, Environment
+from instruments.environment import Environment
 
 WINDOW_S = 0.5
 WINDOWS = (1, 4, 16)
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     environment = Environment.record()
-    costs = measure(options.folders or [REPOSITORY / "vocoder" / "1"], options.engines, options.rounds)
+    costs = measure(options.folders or [Path("model_repository/vocoder/1")], options.engines, options.rounds)
     print(table(costs))
     report.save(options.out, "codec", environment, {"rounds": options.rounds}, costs)
 

@@ -84,16 +84,16 @@ def of_page(
     headlines = [row for row in rows if row.streams > 1 and row.part != Part.NODES]
     titles = {row.title for row in headlines}
     filled = _markdown([cells(row) for row in rows if row.title in titles])
-    yield "headlines", _pictured(filled, "methods", "accuracy")
+    yield "headlines", _pictured(filled, headlines, "methods", "accuracy")
     for part in Part:
         own = [row for row in rows if row.part == part]
         if part is Part.NODES:
             filled = "\n\n".join((_same_trees(settings["same_trees"]), _markdown([*map(_tree, own)])))
-            yield part, _pictured(filled, "tolerance") if own else filled
+            yield part, _pictured(filled, own, "tolerance")
         elif part is not Part.PLAIN:
             waiting = [_waiting(one) for one in absent if one.part == part]
             filled = _markdown([*(cells(row) for row in own if row.streams == 1), *waiting])
-            yield part, _pictured(filled, "length") if own and part is Part.LENGTH else filled
+            yield part, _pictured(filled, own, "length") if part is Part.LENGTH else filled
     yield "checks", _markdown(list(_checks(rows)))
     for table in TABLES:
         yield table.name, f"{table.source}; {table.remark}.\n\n{_markdown(list(_beside(rows, table)))}"
@@ -103,13 +103,9 @@ def _markdown(lines: Sequence[dict[str, str]]) -> str:
     return report.markdown(lines) if lines else _UNMEASURED
 
 
-def _pictured(table: str, *names: str) -> str:
-    """With pictures of what has been measured behind it."""
-    if table == _UNMEASURED:
-        return table
-    shown = (
-        f"![{told}](results/speculation_{name}.png)" for name, told in _PICTURES.items() if name in names
-    )
+def _pictured(table: str, rows: Sequence[Row], *names: str) -> str:
+    """With pictures behind it, where there are rows to draw."""
+    shown = (f"![{_PICTURES[name]}](results/speculation_{name}.png)" for name in names if rows)
     return "\n\n".join((table, *shown))
 
 

@@ -7,10 +7,10 @@ else is added.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import zip_longest
 
 from instruments.patterns import made_up, pattern_of
 from instruments.wordnet import glosses
@@ -88,14 +88,23 @@ def conversation(seed: int = 3) -> list[str]:
 
 
 def assorted(split: str, count: int, seed: int = 3) -> list[str]:
-    """Up to `count` texts of all sorts and of one split, each once, shuffled."""
-    sorts = (prose(seed), usage(seed), conversation(seed), numbers(seed))
+    """`count` texts of all sorts and of one split, each once, shuffled.
+
+    What is made from patterns never ends: a talker that goes on with definitions alone, once the rest is
+    used up, unlearns how people speak.
+    """
+    sorts = (prose(seed), usage(seed), _ever_new(conversation, seed), _ever_new(numbers, seed))
     taken: dict[str, None] = {}
-    for texts in zip_longest(*sorts):
+    for texts in itertools.zip_longest(*sorts):
         taken.update((text, None) for text in texts if text and split_of(text) == split)
         if len(taken) >= count:
             break
     return list(taken)[:count]
+
+
+def _ever_new(made: Callable[[int], list[str]], seed: int) -> Iterator[str]:
+    """The texts of a seed, then those of the next one, and so on."""
+    return itertools.chain.from_iterable(made(later) for later in itertools.count(seed))
 
 
 def _written() -> set[str]:

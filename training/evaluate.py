@@ -62,7 +62,7 @@ def requests(lines: Sequence[Sentence | Paragraph]) -> list[Request]:
 
 def evaluate(options: argparse.Namespace) -> Evaluation:
     with Client(options.server) as client:
-        voices = client.voices()
+        voices = [options.voice or client.voices()[0]]
     sentences = held_out_sentences(options.split, options.per_category, voices, options.seed)
     texts = paragraphs(sentences, NUM_PARAGRAPHS, voices)
     setting = Setting(options.codec, options.cache)
@@ -106,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         help="sentences of each category (default: %(default)s)")  # fmt: skip
     add("--quick", dest="per_category", action="store_const", const=QUICK_PER_CATEGORY,
         help=f"{QUICK_PER_CATEGORY} sentences of each category")  # fmt: skip
+    add("--voice", help="of the server (default: its first)")
     add("--split", default="test", choices=SPLITS[1:])
     add("--streams", type=int, default=2, help="sentences spoken at a time")
     add("--workers", type=int, default=os.cpu_count() or 1, help="processes that measure")

@@ -14,6 +14,7 @@ from talkahead.config import SamplingDefaults
 from talkahead.families.phonemic.spectral_codec import speech_format
 from talkahead.families.phonemic.spectral_decoder import SpectralDecoder
 from talkahead.families.phonemic.text_encoder import TextEncoder
+from talkahead.families.phonemic.voice import Voice, save_voices
 from talkahead.generation_config import write_sampling
 from talkahead.manifest import NAME, Manifest, readable_files
 from talkahead.speech_format import SpeechFormat
@@ -25,6 +26,12 @@ from training.spectral_corpus import segments_of, teacher
 
 _SILENT_FRAMES = slice(4, 10)
 MODELS = ("vocoder", "encoder", "talker")
+VOICES = (
+    Voice("heart", "heart"),
+    Voice("alto", "heart", pitch=0.82, formants=0.93),
+    Voice("tenor", "heart", pitch=0.6, formants=0.86),
+)
+"""What the codec makes of the voice that the talker has learned."""
 SAMPLING = SamplingDefaults(temperature=0.5)
 """Of the shipped talker. From 0.3 to 0.7 its words are heard alike (13.3 to 14.1 % wrong of 120 held-out
 sentences); the less is left to chance, the further drafts are followed."""
@@ -50,7 +57,7 @@ def put(
     """Saves `network` in half precision into a version folder, with its manifest.
 
     The talker's weights are bfloat16, as its decode step reads them, so nothing is rounded later. The codec's
-    come with the format of all speech.
+    come with the format of all speech, and with its voices.
     """
     assert isinstance(network, SpectralDecoder | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
@@ -58,6 +65,7 @@ def put(
         write_sampling(SAMPLING, folder)
     if speech is not None:
         speech.save(folder)
+        save_voices(VOICES, folder)
     written = (path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors"))
     files = readable_files(path for path in written if path.name != NAME)
     Manifest(command, source_commit(), data, steps, metrics, files, LICENCE).write(folder)

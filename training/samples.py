@@ -1,7 +1,8 @@
 """`make samples`: a page to hear and see the voice, beside its teacher and the codec's copy of the teacher.
 
-Starts a server, speaks 20 held-out sentences of all voices and categories and a paragraph, stops it, and
-prints the page's path. Everything lies in one folder with relative links.
+Starts a server, speaks 20 held-out sentences of all categories and a paragraph in its first voice, and one
+sentence in the others and at other speeds, stops it, and prints the page's path. Everything lies in one
+folder with relative links.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ NUM_SENTENCES = 20
 _PER_CATEGORY = 4
 _TEMPLATE = "samples.html"
 _LONG = "a paragraph"
+_MANNERS = "other voices and speeds"
+_SPEEDS = (0.8, 1.25)
 _WIDTH, _LONG_WIDTH = 4.8, 15.0
 """Of pictures, in inches."""
 
@@ -60,7 +63,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Sample:
-    """A line and its takes: teacher, codec, server."""
+    """A line and its takes: teacher, codec, server; or of the server alone, in several manners."""
 
     text: str
     voice: str
@@ -109,16 +112,24 @@ class Gallery:
             "codec": _joined([(one.copy, pause_s) for one, pause_s in said]),
             "server": served,
         }
-        longest_s = max(recording.seconds for recording in recordings.values())
         is_long = line.category == _LONG
+        return Sample(line.text, line.voice, is_long, self._takes(line, number, recordings, is_long))
+
+    def manners(self, line: Line, number: int, recordings: Mapping[str, Recording]) -> Sample:
+        return Sample(line.text, _MANNERS, False, self._takes(line, number, recordings, is_long=False))
+
+    def _takes(
+        self, line: Line, number: int, recordings: Mapping[str, Recording], is_long: bool
+    ) -> tuple[Take, ...]:
+        longest_s = max(recording.seconds for recording in recordings.values())
         takes = []
-        for speaker, recording in recordings.items():
-            name = f"{number:02d}-{line.voice}-{speaker}"
+        for place, (speaker, recording) in enumerate(recordings.items(), 1):
+            name = f"{number:02d}-{place}"
             recording.write(self._folder / f"{name}.wav")
             draw(recording, longest_s, self._folder / f"{name}.png", _LONG_WIDTH if is_long else _WIDTH)
             errors = WordErrors.between(line.words, self._ear.hear(recording))
             takes.append(Take(speaker, name, recording.seconds, errors))
-        return Sample(line.text, line.voice, is_long, tuple(takes))
+        return tuple(takes)
 
 
 def _joined(parts: Sequence[tuple[Recording, float]]) -> Recording:
@@ -138,14 +149,26 @@ def totals(samples: Sequence[Sample]) -> Iterator[Total]:
         )
 
 
-def page(groups: Mapping[str, Sequence[Sample]], seed: int) -> str:
-    """The page, whose links lead to files beside it."""
+def page(groups: Mapping[str, Sequence[Sample]], seed: int, manners: Sequence[Sample] = ()) -> str:
+    """The page, whose links lead to files beside it; `manners` come last and count for nothing."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template(_TEMPLATE)
     everything = list(chain.from_iterable(groups.values()))
     return template.render(
-        groups=groups, totals=list(totals(everything)), seed=seed, environment=Environment.record()
+        groups={**groups, _MANNERS: manners} if manners else groups,
+        totals=list(totals(everything)),
+        seed=seed,
+        environment=Environment.record(),
     )
+
+
+def manners_of(text: str, voices: Sequence[str]) -> dict[str, Request]:
+    """A text in every other voice, and by the first one at other speeds."""
+    first, *others = voices
+    slower_and_faster = {
+        f"{first}, {speed:g} times as fast": Request(text, first, speed=speed) for speed in _SPEEDS
+    }
+    return {**{voice: Request(text, voice) for voice in others}, **slower_and_faster}
 
 
 def make(options: argparse.Namespace) -> Path:
@@ -153,16 +176,20 @@ def make(options: argparse.Namespace) -> Path:
     repository = served_repository(options)
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         with Client(server.grpc) as client:
-            chosen = lines(client.voices(), options.seed)
-        requests = [Request(line.text, line.voice) for line in chosen]
+            voices = client.voices()
+        chosen = lines(voices[:1], options.seed)
+        manners = manners_of(chosen[-2].text, voices)
+        requests = [*(Request(line.text, line.voice) for line in chosen), *manners.values()]
         served = [speech.recording for speech in speak_all(server.grpc, requests, 1, options.seed)]
     gallery = Gallery(options.folder, Ear(), Originals.load(options.codec))
     groups: dict[str, list[Sample]] = {}
-    for number, (line, recording) in enumerate(zip(chosen, served, strict=True), 1):
+    for number, (line, recording) in enumerate(zip(chosen, served, strict=False), 1):
         groups.setdefault(line.category, []).append(gallery.sample(line, number, recording))
         print(f"samples: {number} of {len(chosen)}", flush=True)
     path: Path = options.folder / "index.html"
-    path.write_text(page(groups, options.seed), encoding="utf-8")
+    others = dict(zip(manners, served[len(chosen) :], strict=True))
+    last = gallery.manners(chosen[-2], len(chosen) + 1, others)
+    path.write_text(page(groups, options.seed, [last]), encoding="utf-8")
     return path
 
 

@@ -15,11 +15,12 @@ from instruments.recording import Recording
 
 @dataclass(frozen=True)
 class Request:
-    """A text, and who speaks it: a voice of the server, or a recording to speak like."""
+    """A text, and who speaks it, a voice of the server or a recording to speak like, and how fast."""
 
     text: str
     voice: str | None = None
     reference: Reference | None = None
+    speed: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ def speak_all(server: str, requests: Sequence[Request], streams: int, seed: int)
     """The server's speech at its own defaults, `streams` at a time, in order."""
 
     def speak(request: Request) -> ServedSpeech:
-        speech = client.speak(request.text, voice=request.voice, reference=request.reference, seed=seed)
+        speech = client.speak(
+            request.text, voice=request.voice, reference=request.reference, seed=seed, speed=request.speed
+        )
         return join(list(speech))
 
     with Client(server) as client, ThreadPoolExecutor(streams) as pool:

@@ -168,19 +168,9 @@ def held_out(codec: SpectralAutoencoder, corpus: Corpus) -> Losses:
 
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
-    weight, bias = NeuralTeacher().spectral_head()
-    config = SpectralConfig(
-        sound_levels=tuple(options.sound_levels),
-        prosody_levels=tuple(options.prosody_levels),
-        width=options.width,
-        inner=options.inner,
-        blocks=options.blocks,
-    )
-    codec = SpectralAutoencoder(config, (torch.from_numpy(weight), torch.from_numpy(bias)))
+    codec = SpectralAutoencoder.load(options.start) if options.start else _beginning(options)
     learn = Corpus(options.corpus / "train", options.frames)
     judge = Corpus(options.corpus / "development", options.frames)
-    if options.start:
-        codec.load_state_dict(SpectralAutoencoder.load(options.start).state_dict())
     schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
     optimizers = optimizers_of(codec, ("inward", "outward", "encoder"), 0.01)
     state = TrainingState(options.out / "codec.pt", codec, *optimizers)
@@ -211,6 +201,18 @@ def train(options: argparse.Namespace) -> None:
         epoch += 1
 
 
+def _beginning(options: argparse.Namespace) -> SpectralAutoencoder:
+    config = SpectralConfig(
+        sound_levels=tuple(options.sound_levels),
+        prosody_levels=tuple(options.prosody_levels),
+        width=options.width,
+        inner=options.inner,
+        blocks=options.blocks,
+    )
+    weight, bias = NeuralTeacher().spectral_head()
+    return SpectralAutoencoder(config, (torch.from_numpy(weight), torch.from_numpy(bias)))
+
+
 def keep(codec: SpectralAutoencoder, score: Losses, step: int, out: Path) -> None:
     """Writes the codec and what it reached."""
     codec.save(out)
@@ -226,7 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--code-steps", type=int, default=700, help="after so many, codes stay: the decoder alone goes on"
     )
-    parser.add_argument("--start", type=Path, help="folder of a codec of this shape to go on from")
+    parser.add_argument(
+        "--start", type=Path, help="folder of a codec to go on from, whose shape stays as it is"
+    )
     parser.add_argument("--frames", type=int, default=3_000, help="padded frames in a step")
     parser.add_argument("--sound-levels", type=int, nargs="+", default=SpectralConfig.sound_levels)
     parser.add_argument("--prosody-levels", type=int, nargs="+", default=SpectralConfig.prosody_levels)

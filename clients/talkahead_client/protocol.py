@@ -65,6 +65,7 @@ PARAMETERS: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
     "ras_win_len": int,
     "ras_win_max_num_repeat": int,
     "seed": int,
+    "speed": float,
     "max_seconds": float,
     "first_chunk_frames": int,
     "chunk_frames": int,

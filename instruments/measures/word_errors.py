@@ -1,8 +1,9 @@
 """Word errors: edits between the words that were asked for and those that were heard.
 
-Both sides become words alike: lower case, no punctuation but apostrophes within words, titles written out,
-numbers as figures (Whisper's own rules for English: "five hundred and forty two" and "542" are "542", "five
-dollars" is "$5"), figures side by side joined ("5-4-2" and "five four two" are "542", "7:30" is "730").
+Both sides become words alike: lower case, no punctuation but apostrophes within words, titles and units
+written out, spelling American, numbers as figures (Whisper's own rules for English: "five hundred and forty
+two" and "542" are "542", "five dollars" is "$5"), figures side by side joined ("5-4-2" and "five four two"
+are "542", "7:30" is "730").
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from typing import Self
 from rapidfuzz.distance import Levenshtein
 from transformers.models.whisper.english_normalizer import EnglishNumberNormalizer
 
-_TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor"}
+_OTHERWISE_WRITTEN = {
+    "mr": "mister", "mrs": "missus", "dr": "doctor", "grey": "gray", "colour": "color",
+    "cm": "centimeters", "mm": "millimeters", "km": "kilometers", "kg": "kilograms",
+}  # fmt: skip
 _OTHER = re.compile(r"[^a-z0-9'$%.]+")
 _LOOSE = re.compile(r"(?<!\d)\.|\.(?!\d)|(?<![a-z])'|'(?![a-z])")
 _BETWEEN_FIGURES = re.compile(r"(?<=\d)[ .]+(?=\d)")
@@ -48,7 +52,7 @@ def words_of(text: str) -> list[str]:
     plain = text.lower().replace("’", "'").replace("o'clock", "oclock")
     plain = re.sub(r"(?<=\d),(?=\d)", "", plain)
     plain = _LOOSE.sub(" ", _OTHER.sub(" ", plain))
-    written_out = " ".join(_TITLES.get(word, word) for word in plain.split())
+    written_out = " ".join(_OTHERWISE_WRITTEN.get(word, word) for word in plain.split())
     return _BETWEEN_FIGURES.sub("", str(_number_rules()(written_out))).split()
 
 

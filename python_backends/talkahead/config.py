@@ -120,6 +120,7 @@ SETTINGS: dict[str, Setting] = {
     "draft_length": Whole(1, 64),
     "nodes": Whole(1, 4_096, note=" (the root among them)"),
     "pin_draft": Flag(),
+    "speed": Real(0.7, 1.4, note=" (1 = as the talker speaks)"),
     "max_seconds": Real(0.0, 3600.0, is_open=True),
     "first_chunk_frames": Whole(1, 250),
     "chunk_frames": Whole(1, 250),
@@ -185,6 +186,8 @@ class RequestOptions(SamplingDefaults):
     """Of a tree at most, root included."""
     pin_draft: bool | None = None
     """The draft is as large as that, whatever the load."""
+    speed: float = 1.0
+    """Of what is heard, to a thousandth."""
     max_seconds: float = 3600.0
     """Speech is cut after this many seconds (stop reason MAX_SECONDS)."""
     first_chunk_frames: int | None = None

@@ -30,6 +30,7 @@ class SpeechFormat:
         max_positions: prompt rows and steps of a segment, its reference's included; a slot holds so many.
         segment_positions: what the longest segment takes of these without a reference.
         has_encoder: whether the codec turns recordings into frames.
+        is_elastic: whether the codec can give frames more or less time.
     """
 
     family: str
@@ -43,6 +44,7 @@ class SpeechFormat:
     segment_positions: int
     steps_per_frame: int = 1
     has_encoder: bool = True
+    is_elastic: bool = False
 
     def __post_init__(self) -> None:
         if not self._is_frame(self.silence):

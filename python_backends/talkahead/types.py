@@ -64,6 +64,8 @@ class SegmentHeader(IntHeader):
     """Key of the speech prompt in the encoder's voice cache, 63 bits; 0 = a named voice."""
     frontend: int = 0
     """Address of the frontend's socket, where the stream's progress is told; 0 = nobody listens."""
+    voice: int = 0
+    """Place among the family's voices; behind the last one: the reference's own."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,10 @@ class WindowHeader(IntHeader):
     """A StopReason; RUNNING unless last = 1."""
     position: int = 0
     """Of the first new frame in its segment; where it is 0, the codec begins anew."""
+    speed: int = 1_000
+    """Thousandths of the codec's own pace, at which the stream is heard."""
+    voice: int = 0
+    """As in the stream's segments."""
 
     @property
     def stream_key(self) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hearing import check_frame
 from hypothesis import strategies as st
 from raw import RawStream, Refused, Tensors, speech_request, strings, tensors_of
 from served import REPOSITORY, Served
@@ -86,7 +87,8 @@ sampling: dict[str, st.SearchStrategy[ParameterValue]] = {
     "chunk_frames": mostly(st.integers(1, 250), anything),
     "urgency": mostly(st.integers(1, 3), anything),
     "deadline_ms": mostly(st.integers(10_000, 3_600_000), anything),
-    "speed": anything,
+    "speed": mostly(st.floats(0.7, 1.4), anything),
+    "pitch": anything,
 }
 """A parameter that nobody knows is among them."""
 
@@ -172,7 +174,7 @@ def attempt(server: Served, client: Client, one: Attempt, request_id: str) -> st
                 if len(_chunks(responses)) == one.leaves_after:
                     break
             if one.leaves_after is None:
-                _check_whole(responses)
+                _check_whole(responses, float(one.parameters.get("speed", 1.0)))
                 return "spoken"
             if one.is_polite:
                 _leave_politely(stream, client, request_id)
@@ -196,7 +198,7 @@ def _leave_politely(stream: RawStream, client: Client, request_id: str) -> None:
         pass
 
 
-def _check_whole(responses: list[service_pb2.ModelInferResponse]) -> None:
+def _check_whole(responses: list[service_pb2.ModelInferResponse], speed: float) -> None:
     """It ended once, with all the audio that it claims."""
     assert [wire.is_final(one) for one in responses] == [False] * (len(responses) - 1) + [True]
     chunks = _chunks(responses)
@@ -204,8 +206,8 @@ def _check_whole(responses: list[service_pb2.ModelInferResponse]) -> None:
     assert [bool(chunk["IS_LAST"][0]) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     audio = np.concatenate([chunk["AUDIO"] for chunk in chunks])
     frames = int(chunks[-1]["STATS"][2])
-    assert len(audio) == SPEECH.hop * frames
-    assert 1 <= frames <= SPEECH.frames(SHORT)
+    check_frame(len(audio) / frames, SPEECH, speed)
+    assert 1 <= frames <= SPEECH.frames(speed * SHORT)
     assert np.isfinite(audio).all()
 
 
@@ -220,7 +222,7 @@ def _check_reason(said: str, one: Attempt) -> None:
     assert reason is not None, said
     field, shown = reason["field"], reason["value"]
     if field == "request parameter":
-        assert "speed" in one.parameters and shown == "'speed'", said
+        assert "pitch" in one.parameters and shown == "'pitch'", said
     elif field in one.parameters:
         assert shown.startswith(_likely(one.parameters[field])), said
     else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from shipped import SPEECH
 from talkahead.speech_format import SpeechFormat
 from talkahead_client import AudioChunk, Client, Stats, StopReason
@@ -40,7 +41,7 @@ class Utterance:
         """The totals of the stream."""
         return self.last.stats
 
-    def check(self, speech: SpeechFormat = SPEECH) -> Utterance:
+    def check(self, speech: SpeechFormat = SPEECH, speed: float = 1.0) -> Utterance:
         """Fails unless it is one stream, in order, ended once, with all the audio that it claims."""
         assert [chunk.index for chunk in self.chunks] == list(range(len(self.chunks)))
         assert [chunk.is_last for chunk in self.chunks] == [False] * (len(self.chunks) - 1) + [True]
@@ -51,20 +52,27 @@ class Utterance:
         assert set(reasons[:-1]) <= {StopReason.RUNNING}
         assert reasons[-1] in (StopReason.END_OF_SPEECH, StopReason.LENGTH, StopReason.MAX_SECONDS)
         lengths = np.cumsum([len(chunk.audio) for chunk in self.chunks])
-        assert lengths.tolist() == [speech.hop * chunk.stats.frames for chunk in self.chunks]
+        (samples,) = set(lengths / [chunk.stats.frames for chunk in self.chunks])
+        check_frame(samples, speech, speed)
         audio = self.audio
         assert np.isfinite(audio).all()
         assert np.abs(audio).max() <= 1.0
         return self
 
 
-def hear(chunks: Iterable[AudioChunk], speech: SpeechFormat = SPEECH) -> Utterance:
-    return Utterance(tuple(chunks)).check(speech)
+def check_frame(samples: float, speech: SpeechFormat, speed: float) -> None:
+    """Fails unless a frame has so many samples at a speed: a codec may round them to some that suit it."""
+    assert samples == int(samples)
+    assert samples == pytest.approx(speech.hop / speed, rel=0.003 if speed != 1 else 0)
+
+
+def hear(chunks: Iterable[AudioChunk], speech: SpeechFormat = SPEECH, speed: float = 1.0) -> Utterance:
+    return Utterance(tuple(chunks)).check(speech, speed)
 
 
 def speak(client: Client, text: str, **options: Any) -> Utterance:  # noqa: ANN401
     """A whole utterance."""
-    return hear(client.speak(text, **options))
+    return hear(client.speak(text, **options), speed=options.get("speed", 1.0))
 
 
 def difference(one: Audio, other: Audio) -> float:

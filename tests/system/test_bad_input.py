@@ -86,12 +86,14 @@ BAD: dict[str, Bad] = {
     "seed of half": bad_parameter("seed", 0.5, "a whole number from 0"),
     "max_seconds zero": bad_parameter("max_seconds", 0.0, "above 0"),
     "max_seconds NaN": bad_parameter("max_seconds", math.nan, "above 0"),
+    "speed too slow": bad_parameter("speed", 0.5, "a number from 0.7 to 1.4"),
+    "speed in words": bad_parameter("speed", "fast", "a number from 0.7 to 1.4"),
     "first_chunk_frames zero": bad_parameter("first_chunk_frames", 0, "a whole number from 1"),
     "chunk_frames huge": bad_parameter("chunk_frames", 10**9, "a whole number from 1"),
     "urgency four": bad_parameter("urgency", 4, "from 1 to 3"),
     "deadline zero": bad_parameter("deadline_ms", 0, "a whole number from 1"),
     "unknown parameter": Bad(
-        speech_request(HELLO, parameters={"speed": 1.5}), ("'speed'", "temperature", "top_p", "max_seconds")
+        speech_request(HELLO, parameters={"pitch": 1.5}), ("'pitch'", "temperature", "top_p", "max_seconds")
     ),
     "drafter unknown": bad_parameter("drafter", "guess", "none, heads, mtp, draft_lm"),
     "verifier unknown": bad_parameter("verifier", "trust", "match, ratio, groups, tolerance, topk, biased"),

@@ -17,14 +17,21 @@ from waiting import eventually
 
 STREAMS = 16
 SECONDS = 2.0
+SPEEDS = (1.0, 1.0, 0.8, 1.0, 1.25)
 
 
 @pytest.fixture(scope="module")
 def requests(client: Client) -> list[dict[str, Any]]:
-    """Another text, voice and seed for each."""
+    """Another text, voice, pace and seed for each."""
     voices = client.voices()
     return [
-        {"text": text, "voice": voices[seed % len(voices)], "seed": seed, "max_seconds": SECONDS}
+        {
+            "text": text,
+            "voice": voices[seed % len(voices)],
+            "speed": SPEEDS[seed % len(SPEEDS)],
+            "seed": seed,
+            "max_seconds": SECONDS,
+        }
         for seed, text in enumerate(SENTENCES[:STREAMS])
     ]
 
@@ -72,7 +79,7 @@ def test_raw_responses_of_sixteen_streams_are_dense_and_end_once(
 
 
 def _raw(request: dict[str, Any]) -> Any:  # noqa: ANN401
-    parameters = {name: request[name] for name in ("seed", "max_seconds")}
+    parameters = {name: request[name] for name in ("seed", "speed", "max_seconds")}
     return speech_request(request["text"], {"VOICE": strings(request["voice"])}, parameters=parameters)
 
 

@@ -12,10 +12,11 @@ from served import REPOSITORY, Served
 from talkahead_client import Client, InvalidRequest
 
 
-def test_voices_are_those_of_the_encoder(client: Client) -> None:
+def test_voices_are_those_that_the_codec_makes_of_the_talkers(client: Client) -> None:
     trained = json.loads((REPOSITORY / "encoder" / "1" / "encoder.json").read_text())["voices"]
-    assert client.voices() == tuple(trained)
-    assert trained
+    made = json.loads((REPOSITORY / "vocoder" / "1" / "voices.json").read_text())
+    assert client.voices() == tuple(voice["name"] for voice in made)
+    assert len(made) >= 3 and {voice["speaker"] for voice in made} <= set(trained)
 
 
 def test_idle_server_reports_free_slots_and_a_short_wait(client: Client) -> None:

@@ -14,7 +14,7 @@ import torch
 from hearing import SAME_FRAMES, Audio, difference, hear, speak
 from pipeline import Frames, frames_of
 from served import REPOSITORY, Served, served
-from shipped import CODEC, FAMILY
+from shipped import CODEC, FAMILY, SPEECH, VOICES
 from talkahead.backbone.decoder_choice import Precision
 from talkahead.families.contracts import Codec, CodecWindow
 from talkahead_client import Client
@@ -51,9 +51,9 @@ def precise(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield client
 
 
-def offline(codec: Codec, segments: list[Frames]) -> Audio:
+def offline(codec: Codec, segments: list[Frames], speed: float = 1.0, voice: int = 0) -> Audio:
     """Each segment's frames decoded whole, one after another."""
-    windows = [CodecWindow(frames, 0, len(frames), 0, position=0) for frames in segments]
+    windows = [CodecWindow.whole(frames, speed, voice) for frames in segments]
     return np.concatenate([codec.decode([window], [None])[0].audio for window in windows])
 
 
@@ -72,6 +72,18 @@ def test_streamed_audio_is_the_offline_decoding_of_its_frames(
     error = difference(streamed.audio, offline(codec, segments))
     print(f"largest error against offline decoding, in full scale: {error:.1e}")
     assert error < SAME_FRAMES
+
+
+@pytest.mark.parametrize(("speed", "voice"), [(0.7, VOICES[0]), (1.4, VOICES[-1])])
+def test_other_voices_and_paces_are_the_same_frames_decoded_otherwise(
+    speed: float, voice: str, server: Served, client: Client, codec: Codec
+) -> None:
+    segments = frames_of(server, SENTENCES[0], seed=5)
+    streamed = speak(client, SENTENCES[0], seed=5, speed=speed, voice=voice)
+    expected = offline(codec, segments, speed, VOICES.index(voice))
+    assert streamed.stats.frames == sum(map(len, segments))
+    assert len(expected) == pytest.approx(streamed.stats.frames * SPEECH.hop / speed, rel=0.003)
+    assert difference(streamed.audio, expected) < SAME_FRAMES
 
 
 def test_same_seed_speaks_the_same_and_another_does_not(client: Client) -> None:

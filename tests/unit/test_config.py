@@ -93,8 +93,8 @@ def test_what_is_not_allowed_is_named(name: str, value: object, allowed: str) ->
 
 
 def test_unknown_names_are_answered_with_the_known() -> None:
-    with pytest.raises(BadRequest, match=r"'speed' is not accepted; allowed: bias, chunk_frames.*verifier"):
-        RequestOptions.from_parameters({"speed": 1})
+    with pytest.raises(BadRequest, match=r"'pitch' is not accepted; allowed: bias, chunk_frames.*verifier"):
+        RequestOptions.from_parameters({"pitch": 1})
 
 
 VALUES = st.one_of(st.booleans(), st.integers(), st.floats(), st.text(max_size=30))

@@ -113,6 +113,7 @@ class Stream:
         self.id: Final = request.header.stream
         self.frontend: Final = request.header.frontend
         """Address of the frontend that its segments come from."""
+        self.voice: Final = request.header.voice
         self.generation: Final = generation
         self.request_id: Final = request.request_id
         self.options: Final = request.options

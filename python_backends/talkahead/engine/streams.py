@@ -101,8 +101,8 @@ class Streams:
             plan=WindowPlan(
                 speech.context_frames,
                 speech.lookahead_frames,
-                options.first_chunk_frames or speech.frames_covering(FIRST_CHUNK_MS),
-                options.chunk_frames or speech.frames_covering(CHUNK_MS),
+                options.first_chunk_frames or speech.frames_covering(options.speed * FIRST_CHUNK_MS),
+                options.chunk_frames or speech.frames_covering(options.speed * CHUNK_MS),
             ),
             deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),
             now=now,

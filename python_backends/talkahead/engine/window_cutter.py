@@ -99,8 +99,12 @@ class WindowCutter:
     def _allowance(self, segment: SegmentState) -> int:
         """Frames that max_seconds leaves to this segment, from its beginning."""
         stream = segment.stream
-        allowed = int(stream.options.max_seconds * self._config.speech.frames_per_s)
+        allowed = int(stream.options.max_seconds * self._frames_per_s(stream))
         return allowed - (stream.frames_sent - segment.start)
+
+    def _frames_per_s(self, stream: Stream) -> float:
+        """As they are heard."""
+        return stream.options.speed * self._config.speech.frames_per_s
 
     def _send(self, segment: SegmentState, slot: int, cut: Cut, now: float) -> None:
         stream, reason = segment.stream, self._reason(segment, slot, cut)
@@ -143,6 +147,8 @@ class WindowCutter:
             last=int(reason is not StopReason.RUNNING),
             reason=int(reason),
             position=cut.start,
+            speed=round(1_000 * stream.options.speed),
+            voice=stream.voice,
         )
 
     def _stats(self, segment: SegmentState, slot: int, cut: Cut, reason: StopReason) -> Stats:
@@ -173,7 +179,7 @@ class WindowCutter:
         stream = segment.stream
         if stream.is_newcomer:
             self._telemetry.stage("first_window", now - stream.arrived_at)
-        chunk, seconds = stream.chunk, cut.new / self._config.speech.frames_per_s
+        chunk, seconds = stream.chunk, cut.new / self._frames_per_s(stream)
         self._streams.send(segment, cut, SentWindow(self._sequence, now, seconds))
         self._sequence += 1
         if not self._address:

@@ -114,6 +114,8 @@ class CodecWindow:
 
     Args:
         position: of the first new frame in its utterance; 0 begins one.
+        speed: the utterance's; other than 1 only where the format is elastic.
+        voice: the utterance's, by its place among the family's; codecs that make voices heed it.
     """
 
     frames: npt.NDArray[np.int64]
@@ -121,16 +123,19 @@ class CodecWindow:
     new: int
     lookahead: int
     position: int
+    speed: float = 1.0
+    voice: int = 0
 
     @classmethod
-    def whole(cls, frames: npt.NDArray[np.int64]) -> Self:
+    def whole(cls, frames: npt.NDArray[np.int64], speed: float = 1.0, voice: int = 0) -> Self:
         """All frames [F, C] of an utterance at once."""
-        return cls(frames, 0, len(frames), 0, position=0)
+        return cls(frames, 0, len(frames), 0, 0, speed, voice)
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Audio [new * hop] of a window's new frames, and what the utterance's next window needs of this one."""
+    """Audio [new * hop, by the speed more or less] of a window's new frames, and what the utterance's next
+    window needs of this one."""
 
     audio: Samples
     carry: object

@@ -14,7 +14,7 @@ from talkahead.launcher.installation import SOURCE_ROOT
 from talkahead.launcher.plain_names import is_plain
 from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.server_process import ServeOptions
-from talkahead.launcher.speak import DRAFTING, option, speak
+from talkahead.launcher.speak import DRAFTING, PARAMETERS, option, speak
 from talkahead.launcher.supervisor import Supervisor, announce, show
 
 USAGE_ERROR = 2
@@ -68,8 +68,8 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _speak(options: argparse.Namespace) -> int:
-    drafting = {name: value for name in DRAFTING if (value := getattr(options, name)) is not None}
-    return speak(serve_options(options), options.text, options.out, options.voice, drafting)
+    given = {name: value for name in PARAMETERS if (value := getattr(options, name)) is not None}
+    return speak(serve_options(options), options.text, options.out, options.voice, given)
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -95,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("out.wav"), help="wav file to write (default: %(default)s)"
     )
     speak.add_argument("--voice", help="a voice of the server (default: its first)")
+    speak.add_argument("--speed", help=SETTINGS["speed"].allowed)
     speak.epilog = (
         "Then speaks a few seconds of it again, with and without drafting ahead, and prints how the talker's "
         "speed compares."

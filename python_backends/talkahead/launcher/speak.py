@@ -17,6 +17,8 @@ from talkahead.launcher.supervisor import Supervisor, show
 
 DRAFTING = ("drafter", "verifier", *SPECULATION)
 """Request parameters that say how to draft ahead."""
+PARAMETERS = ("speed", *DRAFTING)
+"""Those that this command takes."""
 
 _FAILED = 1
 
@@ -25,7 +27,7 @@ class OneUtterance:
     """Runs the client's command line once the server is ready, then asks the launcher to stop."""
 
     def __init__(
-        self, options: ServeOptions, text: str, out: Path, voice: str | None, drafting: Mapping[str, str]
+        self, options: ServeOptions, text: str, out: Path, voice: str | None, parameters: Mapping[str, str]
     ) -> None:
         server = f"{options.addresses.host}:{options.addresses.grpc}"
         self._command = [
@@ -39,7 +41,7 @@ class OneUtterance:
             "--speed-up",
         ]
         self._command += ["--voice", voice] if voice else []
-        for name, value in drafting.items():
+        for name, value in parameters.items():
             self._command += [option(name), value]
         self._command += ["--", text]
         self.status = _FAILED
@@ -58,12 +60,14 @@ def option(parameter: str) -> str:
     return f"--{parameter.replace('_', '-')}"
 
 
-def speak(options: ServeOptions, text: str, out: Path, voice: str | None, drafting: Mapping[str, str]) -> int:
+def speak(
+    options: ServeOptions, text: str, out: Path, voice: str | None, parameters: Mapping[str, str]
+) -> int:
     """The client's exit status, or that of a server that did not start.
 
     Args:
-        drafting: some of `DRAFTING`, as they go to the client, which prints what they brought.
+        parameters: some of `PARAMETERS`, as they go to the client, which prints what drafting ahead brought.
     """
-    utterance = OneUtterance(options, text, out, voice, drafting)
+    utterance = OneUtterance(options, text, out, voice, parameters)
     served = Supervisor(replace(options, restarts=0), show, utterance.start).run()
     return served or utterance.status

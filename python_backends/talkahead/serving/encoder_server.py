@@ -33,11 +33,10 @@ _WARM_UP_UNITS = (20, 40, 80, 160)
 
 @dataclass(frozen=True)
 class _Segment:
-    """One request: units and a voice's id, a reference (empty for none, and after a stream's first segment),
-    its header, and where its answer goes."""
+    """One request: units, a reference (empty for none, and after a stream's first segment), its header, and
+    where its answer goes."""
 
     units: Units
-    voice: int
     reference: Samples
     header: SegmentHeader
     sender: ResponseSender
@@ -85,7 +84,6 @@ class EncoderServer:
     def _read(self, request: InferenceRequest) -> _Segment:
         return _Segment(
             units=self._wire.array(request, "SYMBOLS"),
-            voice=int(self._wire.array(request, "VOICE_ID")[0]),
             reference=self._wire.array(request, "REFERENCE"),
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
             sender=request.get_response_sender(),
@@ -108,8 +106,8 @@ class EncoderServer:
         with self._telemetry.timed("encoder"):
             # The reference first: the cache counts a stream's segments, those that fail included.
             reference = self._frames(segment)
-            prompt = self._encoder.prompt(segment.units, segment.voice, reference)
-        spoken = self._encoder.spoken(segment.voice, reference)
+            prompt = self._encoder.prompt(segment.units, segment.header.voice, reference)
+        spoken = self._encoder.spoken(segment.header.voice, reference)
         return self._response(segment, prompt.cpu().numpy(), spoken)
 
     def _response(self, segment: _Segment, prompt: Array, spoken: Frames | None) -> object:

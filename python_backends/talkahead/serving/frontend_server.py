@@ -64,6 +64,7 @@ class Utterance:
             pause_frames=pause_frames,
             reference=self.reference.key if self.reference else 0,
             frontend=self.frontend,
+            voice=self.voice,
         )
 
 
@@ -109,6 +110,7 @@ class FrontendServer:
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         options = RequestOptions.from_json(request.parameters(), self._sampling)
         select(options, self._offer)
+        self._check_speed(options.speed)
         voice = self._wire.text(request, "VOICE")
         reference = self._reference(request, voice)
         stream = secrets.randbits(_STREAM_BITS)
@@ -123,6 +125,10 @@ class FrontendServer:
             sender=sender,
             pace=self._paces.open(stream),
         )
+
+    def _check_speed(self, speed: float) -> None:
+        if speed != 1 and not self._speech.is_elastic:
+            raise BadRequest("speed", speed, f"1, for the codec of {self._speech.family} has one pace alone")
 
     def _reference(self, request: InferenceRequest, voice: str | None) -> Reference | None:
         audio = self._wire.optional(request, reference_reader.AUDIO)
@@ -173,7 +179,6 @@ class FrontendServer:
             audio = reference.audio
         return self._wire.response(
             SYMBOLS=units,
-            VOICE_ID=np.array([utterance.voice], np.int32),
             REFERENCE=audio,
             SEGMENT=header.to_array(),
         )

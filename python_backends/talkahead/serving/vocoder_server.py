@@ -52,7 +52,8 @@ class _Window:
     def part(self) -> CodecWindow:
         header = self.header
         return CodecWindow(
-            self.frames.astype(np.int64), header.context, header.new, header.lookahead, header.position
+            *(self.frames.astype(np.int64), header.context, header.new, header.lookahead),
+            *(header.position, header.speed / 1_000, header.voice),
         )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -30,29 +33,38 @@ def drawn(length: int, seed: int) -> Frames:
     return np.random.default_rng(seed).integers(0, SMALL.num_codes, (length, 1)).astype(np.int32)
 
 
-def whole(frames: Frames) -> list[CodecWindow]:
-    return list(cut(frames, [len(frames)], CONTEXT, SMALL.lookahead_frames))
+def windows_of(frames: Frames, sizes: Sequence[int], speed: float = 1.0) -> list[CodecWindow]:
+    found = cut(frames, sizes, CONTEXT, SMALL.lookahead_frames)
+    return [replace(window, speed=speed) for window in found]
+
+
+def whole(frames: Frames, speed: float = 1.0) -> list[CodecWindow]:
+    return windows_of(frames, [len(frames)], speed)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_windows_join_into_the_offline_decode(codec: SpectralCodec, data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))
+    speed = data.draw(st.sampled_from((0.7, 0.913, 1.0, 1.25, 1.4)))
     frames = drawn(sum(sizes), len(sizes))
-    windows = list(cut(frames, sizes, CONTEXT, SMALL.lookahead_frames))
-    (joined,) = spoken(codec, [windows])
-    (offline,) = spoken(codec, [whole(frames)])
-    assert len(joined) == len(frames) * SMALL.hop
+    (joined,) = spoken(codec, [windows_of(frames, sizes, speed)])
+    (offline,) = spoken(codec, [whole(frames, speed)])
+    assert len(joined) == len(frames) * codec.renderer(speed).frame_hop
+    assert abs(len(joined) * speed / (len(frames) * SMALL.hop) - 1) < 0.003
     np.testing.assert_allclose(joined, offline, rtol=0, atol=1e-7)
 
 
-def test_neighbours_change_nothing(codec: SpectralCodec) -> None:
-    """One row begins while the other goes on, and their runs differ in length."""
-    long, short = drawn(20, 1), drawn(5, 2)
-    begun = codec.decode([next(iter(cut(long, [9, 11], CONTEXT, SMALL.lookahead_frames)))], [None])[0]
-    *_, rest = cut(long, [9, 11], CONTEXT, SMALL.lookahead_frames)
-    together = codec.decode([rest, *whole(short)], [begun.carry, None])
-    alone = [*codec.decode([rest], [begun.carry]), *codec.decode(whole(short), [None])]
+@pytest.mark.parametrize("speeds", [(1.0, 1.0, 1.0), (1.2, 1.0, 1.2)])
+def test_neighbours_change_nothing(codec: SpectralCodec, speeds: tuple[float, ...]) -> None:
+    """One row begins while the others go on, and their runs differ in length, or in speed as well."""
+    frames = drawn(20, 1), drawn(5, 2), drawn(20, 3)
+    long, short, other = map(windows_of, frames, ([9, 11], [5], [4, 16]), speeds)
+    begun = [codec.decode(windows[:1], [None])[0].carry for windows in (long, other)]
+    asked = [long[1], short[0], other[1]]
+    carries = [begun[0], None, begun[1]]
+    together = codec.decode(asked, carries)
+    alone = [codec.decode([one], [carry])[0] for one, carry in zip(asked, carries, strict=True)]
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one.audio, other.audio, rtol=0, atol=1e-7)
 
@@ -73,10 +85,11 @@ def test_a_window_without_what_the_one_before_left_differs(codec: SpectralCodec)
     assert np.abs(right - wrong).max() > 1e-5
 
 
-def test_a_voice_sounds_at_its_pitch(codec: SpectralCodec) -> None:
+@pytest.mark.parametrize("speed", [0.7, 1.0, 1.4])
+def test_a_voice_sounds_at_its_pitch_and_as_loud_however_fast(codec: SpectralCodec, speed: float) -> None:
     """Pulses through a flat filter, without breath and rest: all there is stands at the pitch's multiples."""
-    renderer = codec._renderer
-    bins, frames = SMALL.bins, 40
+    renderer = codec.renderer(speed)
+    bins, frames = SMALL.bins, 60
     quiet, loud = (torch.full((1, 2 * frames, bins), level, dtype=torch.float64) for level in (-30.0, 0.0))
     hertz = torch.full((1, 2 * frames + 2), 200.0, dtype=torch.float64)
     audio, _ = renderer(
@@ -88,6 +101,8 @@ def test_a_voice_sounds_at_its_pitch(codec: SpectralCodec) -> None:
     harmonics = strengths[100:4_000:100]  # bins of 2 Hz
     between = strengths[150:4_000:100]
     assert harmonics.min() > 1e4 * between.max()
+    assert harmonics.min().item() == pytest.approx(10, rel=0.01)
+    assert harmonics.max().item() == pytest.approx(10, rel=0.01)
 
 
 @pytest.mark.needs("bfloat16")

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from instruments.patterns import CATEGORIES, made_up
-from instruments.sentences import SPLITS, categories, split_of
+from instruments.patterns import CATEGORIES, made_up, pattern_of
+from instruments.sentences import SPLITS, assorted, categories, conversation, split_of
 
 
 def test_splits_are_fixed_and_of_the_stated_sizes() -> None:
@@ -23,6 +23,15 @@ def test_splits_are_fixed_and_of_the_stated_sizes() -> None:
 def test_made_up_sentences_repeat_with_their_seed(category: str) -> None:
     assert list(made_up(category, 50, seed=7)) == list(made_up(category, 50, seed=7))
     assert list(made_up(category, 50, seed=7)) != list(made_up(category, 50, seed=8))
+
+
+@pytest.mark.needs("wordnet")
+def test_what_is_made_from_patterns_goes_on_when_the_first_of_it_is_used_up() -> None:
+    first_of_it = len(conversation())
+    texts = assorted("train", 5 * first_of_it)
+    later = texts[-4_000:]
+    assert len(set(texts)) == 5 * first_of_it
+    assert sum(pattern_of(text) is not None for text in later) > 1_500
 
 
 @pytest.mark.needs("wordnet")

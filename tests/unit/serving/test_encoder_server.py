@@ -56,11 +56,11 @@ def segment(
     rng = np.random.default_rng(length)
     symbols = np.zeros((length, 4), np.int32)
     symbols[:, 0] = rng.integers(1, 70, length) if fill is None else fill
-    header = SegmentHeader(stream, index, last, 0, length, seed=7, reference=key)
+    spoken_by = AS_THE_REFERENCE if key else voice
+    header = SegmentHeader(stream, index, last, 0, length, seed=7, reference=key, voice=spoken_by)
     return Request(
         {
             "SYMBOLS": symbols,
-            "VOICE_ID": np.array([AS_THE_REFERENCE if key else voice], np.int32),
             "REFERENCE": audio,
             "SEGMENT": header.to_array(),
         }
@@ -138,7 +138,7 @@ def test_a_request_that_cannot_be_read_is_refused_and_spares_its_neighbours(
 ) -> None:
     strange = Request({"SYMBOLS": np.zeros((3, 4), np.int32)})
     good, bad, other = answers(encoder, [segment(5), strange, segment(5)])
-    assert bad.error is not None and "VOICE_ID" in str(bad.error)
+    assert bad.error is not None and "REFERENCE" in str(bad.error)
     np.testing.assert_array_equal(prompt(good), prompt(other))
 
 

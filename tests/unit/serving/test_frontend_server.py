@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -77,7 +78,7 @@ def test_each_sentence_is_a_segment(ask: Ask) -> None:
     assert first.char_start == 0 and second.char_end == len(text)
     tensors = request.sender.responses[0].tensors
     assert tensors["SYMBOLS"].dtype == np.int32 and tensors["SYMBOLS"].shape[::2] == (1, 4)
-    assert tensors["VOICE_ID"].tolist() == [[1]] and tensors["REFERENCE"].shape == (1, 0)
+    assert first.voice == second.voice == 1 and tensors["REFERENCE"].shape == (1, 0)
     assert request.sender.is_final and request.sender.error is None
 
 
@@ -118,7 +119,8 @@ def test_streams_and_seeds_differ(ask: Ask) -> None:
         ("Hi.", {}, {"drafter": "heads"}, "drafter: 'heads' is not accepted; allowed: none"),
         ("Hi.", {}, {"verifier": "ratio"}, "verifier: 'ratio' is not accepted; allowed: match"),
         ("Hi.", {}, {"tolerance": 99}, "tolerance: 99 is not accepted; allowed: a whole number from 1 to 16"),
-        ("Hi.", {}, {"speed": 2}, "request parameter: 'speed' is not accepted; allowed: bias"),
+        ("Hi.", {}, {"pitch": 2}, "request parameter: 'pitch' is not accepted; allowed: bias"),
+        ("Hi.", {}, {"speed": 2}, "speed: 2 is not accepted; allowed: a number from 0.7 to 1.4 (1 = as"),
     ],
 )
 def test_bad_requests_are_refused(
@@ -152,6 +154,22 @@ def test_a_server_with_drafts_says_which_values_it_takes(
     assert "nodes: 9 is not accepted; allowed: a whole number from 4 to 8 with drafter heads" in told[2]
     assert "draft_length: 3 is not accepted; allowed: a whole number from 1 to 2 with drafter mtp" in told[3]
     assert "similarity: 0.7 is not accepted; allowed: 0.5, 0.3" in told[4]
+
+
+def test_a_codec_with_one_pace_refuses_another(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], listening_repository: Path, tmp_path: Path
+) -> None:
+    repository = shutil.copytree(listening_repository, tmp_path / "models")
+    replace(SPEECH, is_elastic=False).save(repository / "vocoder" / "1")
+    server = FrontendServer(backend, config_of("frontend", repository))
+    told = []
+    for speed in (1.0, 1.1):
+        request = Request({"TEXT": string("Hi.")}, json.dumps({"speed": speed}))
+        server.execute([request])
+        assert request.sender.ended.wait(10)
+        told.append(str(request.sender.error))
+    server.close()
+    assert told[0] == "None" and "speed: 1.1 is not accepted; allowed: 1, for the codec" in told[1]
 
 
 def test_a_draining_server_refuses(ask: Ask) -> None:
@@ -283,8 +301,9 @@ def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask)
     assert first.tensors["REFERENCE"].shape == (1, int((2 + edges_s) * SPEECH.frames_per_s) * HOP)
     assert second.tensors["REFERENCE"].shape == (1, 0)
     assert len({header.reference for header in headers(request)} | {0}) == 2
+    assert {header.voice for header in headers(request)} == {2}
+    assert {header.voice for header in headers(plain)} == {0}
     for prompted, named in zip(request.sender.responses, plain.sender.responses, strict=True):
-        assert prompted.tensors["VOICE_ID"].tolist() == [[2]] and named.tensors["VOICE_ID"].tolist() == [[0]]
         symbols = named.tensors["SYMBOLS"][0]
         np.testing.assert_array_equal(prompted.tensors["SYMBOLS"][0, -len(symbols) :], symbols)
     lengths = [

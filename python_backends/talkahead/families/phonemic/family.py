@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from talkahead.config import folder_beside
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
 from talkahead.families.contracts import TORCH
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
+from talkahead.families.phonemic.voice import voices_of
 from talkahead.speech_format import NAME, SpeechFormat
 
 if TYPE_CHECKING:
@@ -26,11 +28,12 @@ class Phonemic:
     def voices(self, encoder: Path) -> tuple[str, ...]:
         path = encoder / "encoder.json"
         try:
-            return tuple(json.loads(path.read_text(encoding="utf-8"))["voices"])
+            speakers = tuple(json.loads(path.read_text(encoding="utf-8"))["voices"])
         except (OSError, KeyError, ValueError) as error:
             raise ArtifactMismatch(
                 f"{path} does not list the voices ({error}); rebuild it with make train"
             ) from error
+        return tuple(voice.name for voice in voices_of(folder_beside(encoder, "vocoder"), speakers))
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
         return PhonemeFrontend()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -10,9 +11,10 @@ from torch import Tensor
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.config import folder_beside
-from talkahead.errors import ArtifactMismatch
+from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import Frames, Units
 from talkahead.families.phonemic.text_encoder import TextEncoder
+from talkahead.families.phonemic.voice import Voice, voices_of
 from talkahead.text.symbols import NUM_SYMBOLS
 
 
@@ -21,10 +23,13 @@ class PhonemePromptEncoder:
 
     Args:
         embeddings: the talker's, [V, D].
+        voices: each of one of the encoder's own.
     """
 
-    def __init__(self, encoder: TextEncoder, embeddings: Tensor) -> None:
+    def __init__(self, encoder: TextEncoder, embeddings: Tensor, voices: Sequence[Voice]) -> None:
         self._encoder = encoder
+        self._speakers = [encoder.config.voices.index(voice.speaker) for voice in voices]
+        self._speakers.append(len(encoder.config.voices))
         self._embeddings = embeddings
         self.width = encoder.config.width
 
@@ -44,10 +49,14 @@ class PhonemePromptEncoder:
                 f"the talker's tokens have width {width}, the encoder's prompts "
                 f"{encoder.config.width}; they were trained apart: rebuild both with make train"
             )
-        return cls(encoder.to(device), talker[EMBEDDINGS].to(device, torch.float32, copy=True))
+        voices = voices_of(folder_beside(folder, "vocoder"), encoder.config.voices)
+        return cls(encoder.to(device), talker[EMBEDDINGS].to(device, torch.float32, copy=True), voices)
 
     def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
-        words = self._encoder.prompt(torch.from_numpy(units).to(self._embeddings.device), voice).float()
+        if not 0 <= voice < len(self._speakers):
+            raise BadRequest("SEGMENT: voice", voice, f"a whole number from 0 to {len(self._speakers) - 1}")
+        symbols = torch.from_numpy(units).to(self._embeddings.device)
+        words = self._encoder.prompt(symbols, self._speakers[voice]).float()
         if reference is None:
             return words
         codes = torch.from_numpy(reference[:, 0]).to(self._embeddings.device)

@@ -6,8 +6,9 @@ Shapes: B windows, T frames of the longest run, D numbers of a frame's descripti
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from talkahead.audio.noise import Noise
 from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples
@@ -23,11 +25,15 @@ from talkahead.families.phonemic.onnx_decoder import ONNXRUNTIME, OnnxDecoder
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_BEFORE,
+    SUBFRAMES,
+    Spectra,
     SpectralConfig,
     SpectralDecoder,
     SpectralNetwork,
 )
 from talkahead.families.phonemic.spectral_renderer import Renderer, Tail
+from talkahead.families.phonemic.timbre import Timbre
+from talkahead.families.phonemic.voice import Voice, read_voices
 from talkahead.speech_format import SpeechFormat
 
 CONTEXT = PITCH_BEFORE - 1
@@ -51,6 +57,7 @@ def speech_format(config: SpectralConfig, silence: int, max_positions: int) -> S
         max_positions=max_positions,
         segment_positions=SEGMENT_POSITIONS,
         has_encoder=False,
+        is_elastic=True,
     )
 
 
@@ -94,18 +101,56 @@ class _Runs:
         first = np.array([window.position for window in windows]) + ~begins
         return cls(*map(torch.from_numpy, (codes, valid, first, frames)))
 
+    def to(self, device: torch.device) -> _Runs:
+        return _Runs(*(part.to(device) for part in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What the network made of runs.
+
+    Args:
+        hertz: of all subframes and one to each side [B, S + 2].
+        seen: what the blocks saw last [B, blocks, BEFORE, W].
+        first, frames: as of the runs.
+    """
+
+    spectra: Spectra
+    hertz: Tensor
+    seen: Tensor
+    first: Tensor
+    frames: Tensor
+
+    def of(self, rows: Sequence[int]) -> _Made:
+        """Of some rows."""
+        if len(rows) == len(self.frames):
+            return self
+        spectra, *others = vars(self).values()
+        return _Made(Spectra(*(part[rows] for part in spectra)), *(part[rows] for part in others))
+
+    def in_timbre(self, timbre: Timbre | None) -> _Made:
+        if timbre is None:
+            return self
+        return replace(self, spectra=timbre(self.spectra), hertz=self.hertz * timbre.pitch)
+
 
 class SpectralCodec:
     """A `Codec`."""
 
-    def __init__(self, network: SpectralNetwork, device: torch.device) -> None:
+    def __init__(self, network: SpectralNetwork, device: torch.device, voices: Sequence[Voice] = ()) -> None:
         self._network, self._device = network, device
-        self._renderer = Renderer(network.config).to(device, network.dtype)
+        self._timbres = {
+            place: Timbre(network.config, voice).to(device, network.dtype)
+            for place, voice in enumerate(voices)
+            if voice.is_changed
+        }
+        self._noise = Noise(SUBFRAMES, 2 * network.config.bins)
+        self._renderers: dict[float, Renderer] = {}
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, engine: str = TORCH) -> Self:
         if engine == ONNXRUNTIME and device.type == "cpu":
-            return cls(OnnxDecoder.load(folder), device)
+            return cls(OnnxDecoder.load(folder), device, read_voices(folder))
         if engine != TORCH:
             raise ArtifactMismatch(
                 f"engine: {engine!r} is none of this codec on {device.type}; allowed: {TORCH}, and "
@@ -114,46 +159,71 @@ class SpectralCodec:
         decoder = SpectralDecoder.load(folder)
         if device.type == "cpu" and has_bfloat16_products():
             decoder.to_bfloat16_products()
-        return cls(decoder.to(device), device)
+        return cls(decoder.to(device), device, read_voices(folder))
+
+    def renderer(self, speed: float) -> Renderer:
+        """One for each speed that was asked for; there are 700 thousandths."""
+        if speed not in self._renderers:
+            made = Renderer(self._network.config, self._noise, speed)
+            self._renderers[speed] = made.to(self._device, self._network.dtype)
+        return self._renderers[speed]
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
-        runs = _Runs.of(windows, self._network.config.lookahead)
+        """The network has all windows at once, a renderer those of one speed and one voice."""
+        runs = _Runs.of(windows, self._network.config.lookahead).to(self._device)
+        states = list(map(_state, carries))
+        decoded: dict[int, Decoded] = {}
         with torch.inference_mode():
-            audio, states = self._decoded(runs, self._joined(carries))
-        samples = audio.float().clamp(-1.0, 1.0).cpu().numpy()
-        return [
-            Decoded(self._new_part(window, row), state)
-            for window, row, state in zip(windows, samples, states, strict=True)
-        ]
+            made = self._made(runs, states)
+            for (speed, voice), rows in _by_manner(windows).items():
+                renderer = self.renderer(speed)
+                tails = _joined_tails(renderer, [states[row] for row in rows])
+                sound = made.of(rows).in_timbre(self._timbres.get(voice))
+                audio, *behind = self._rendered(renderer, sound, tails)
+                for row, samples, *tail in zip(rows, audio, *behind, strict=True):
+                    new = _new_part(windows[row], samples, renderer.frame_hop)
+                    decoded[row] = Decoded(new, _State(made.seen[row], Tail(*tail)))
+        return [decoded[row] for row in range(len(windows))]
 
-    def _decoded(self, runs: _Runs, before: _State) -> tuple[Tensor, list[_State]]:
-        spectra, pitch, seen = self._network(
-            runs.codes.to(self._device), runs.valid.to(self._device), before.seen
-        )
-        frames, first = runs.frames.to(self._device), runs.first.to(self._device)
-        audio, tail = self._renderer(spectra, pitch.hertz(), before.tail, first, frames)
-        rows = frames[:, None, None, None] + torch.arange(BEFORE, device=self._device)[:, None]
-        last = seen.gather(2, rows.expand(-1, seen.shape[1], -1, seen.shape[3]))
-        return audio, [_State(one, Tail(*parts)) for one, *parts in zip(last, *tail, strict=True)]
-
-    def _joined(self, carries: Sequence[object | None]) -> _State:
-        """The states of all windows, row by row."""
+    def _made(self, runs: _Runs, states: Sequence[_State | None]) -> _Made:
         config = self._network.config
-        silent = self._renderer.begin(1)
-        nothing = silent.pulses.new_zeros(config.blocks, BEFORE, config.width)
-        fresh = _State(nothing, Tail(*(part[0] for part in silent)))
-        states = [_state(carry) or fresh for carry in carries]
-        tails = zip(*(state.tail for state in states), strict=True)
-        return _State(torch.stack([state.seen for state in states]), Tail(*map(torch.stack, tails)))
+        nothing = torch.zeros(
+            config.blocks, BEFORE, config.width, dtype=self._network.dtype, device=self._device
+        )
+        before = torch.stack([state.seen if state else nothing for state in states])
+        spectra, pitch, seen = self._network(runs.codes, runs.valid, before)
+        rows = runs.frames[:, None, None, None] + torch.arange(BEFORE, device=self._device)[:, None]
+        last = seen.gather(2, rows.expand(-1, seen.shape[1], -1, seen.shape[3]))
+        return _Made(spectra, pitch.hertz(), last, runs.first, runs.frames)
 
-    def _new_part(self, window: CodecWindow, samples: Samples) -> Samples:
-        """An utterance's first run sounds from a frame before its start on, which is silence."""
-        hop = self._network.config.hop
-        start = hop if window.position == 0 else 0
-        return samples[start : start + window.new * hop]
+    @staticmethod
+    def _rendered(renderer: Renderer, made: _Made, tails: Tail) -> tuple[Samples | Tensor, ...]:
+        """Audio [B, N], and the tails behind it."""
+        audio, behind = renderer(made.spectra, made.hertz, tails, made.first, made.frames)
+        return audio.float().clamp(-1.0, 1.0).cpu().numpy(), *behind
 
     def encode(self, audio: Samples) -> Frames:
         raise TalkaheadError("this voice's codec has no encoder: nothing is spoken like a recording")
+
+
+def _by_manner(windows: Sequence[CodecWindow]) -> dict[tuple[float, int], list[int]]:
+    """Places of the windows of each speed and voice."""
+    places: dict[tuple[float, int], list[int]] = defaultdict(list)
+    for place, window in enumerate(windows):
+        places[window.speed, window.voice].append(place)
+    return places
+
+
+def _joined_tails(renderer: Renderer, states: Sequence[_State | None]) -> Tail:
+    silent = Tail(*(part[0] for part in renderer.begin(1)))
+    tails = [state.tail if state else silent for state in states]
+    return Tail(*map(torch.stack, zip(*tails, strict=True)))
+
+
+def _new_part(window: CodecWindow, samples: Samples, hop: int) -> Samples:
+    """An utterance's first run sounds from a frame before its start on, which is silence."""
+    start = hop if window.position == 0 else 0
+    return samples[start : start + window.new * hop]
 
 
 def _state(carry: object | None) -> _State | None:

@@ -47,8 +47,8 @@ class SpectralConfig:
         num_fft: samples of a subframe's spectrum.
     """
 
-    sound_levels: tuple[int, ...] = (4, 4, 4, 4)
-    prosody_levels: tuple[int, ...] = (8, 8)
+    sound_levels: tuple[int, ...] = (8, 6, 4)
+    prosody_levels: tuple[int, ...] = (8, 5)
     width: int = 256
     inner: int = 640
     blocks: int = 6

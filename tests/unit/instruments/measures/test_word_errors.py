@@ -26,9 +26,13 @@ def test_words_have_no_punctuation() -> None:
         ("it costs five dollars and fifty cents", "It costs $5.50."),
         ("ten percent of three point five", "10% of 3.5"),
         ("mister smith and doctor who", "Mr. Smith and Dr. Who"),
+        ("two kilograms and nine centimeters wide", "2 kg and 9 cm wide."),
+        ("a grey stockyard", "A gray stockyard."),
     ],
 )
-def test_numbers_and_titles_are_the_same_however_they_are_written(asked: str, heard: str) -> None:
+def test_numbers_titles_units_and_colours_are_the_same_however_they_are_written(
+    asked: str, heard: str
+) -> None:
     assert words_of(asked) == words_of(heard)
     assert WordErrors.between(asked, heard).edits == 0
 

@@ -8,10 +8,10 @@ from typing import Self
 
 import torch
 from talkahead.families.contracts import CodecWindow
-from talkahead.families.phonemic.spectral_codec import SpectralCodec
+from talkahead.families.phonemic.spectral_codec import UNHEARD_FRAMES, SpectralCodec
 from talkahead.text import TextFrontend
 
-from instruments.neural_teacher import SAMPLE_RATE
+from instruments.neural_teacher import HOP, SAMPLE_RATE
 from instruments.recording import Recording
 from training.spectral_autoencoder import SpectralAutoencoder
 from training.spectral_corpus import teacher
@@ -19,7 +19,8 @@ from training.spectral_corpus import teacher
 
 @dataclass(frozen=True)
 class Original:
-    """The teacher's speech of some words, and the codec's copy, aligned with it."""
+    """The teacher's speech of some words, and the codec's copy, aligned with it. Both begin where a server's
+    speech does, behind the frames that are not heard."""
 
     teacher: Recording
     copy: Recording
@@ -45,5 +46,5 @@ class Originals:
         with torch.inference_mode():
             frames = self._codec.frames_of(speech)
         (copy,) = self._speaker.decode([CodecWindow.whole(frames)], [None])
-        taught = teacher().render(speech.hidden, speech.hertz)
-        return Original(Recording(taught, SAMPLE_RATE), Recording(copy.audio, SAMPLE_RATE))
+        recordings = teacher().render(speech.hidden, speech.hertz), copy.audio
+        return Original(*(Recording(one[UNHEARD_FRAMES * HOP :], SAMPLE_RATE) for one in recordings))

@@ -31,6 +31,8 @@ class SpeechFormat:
         segment_positions: what the longest segment takes of these without a reference.
         has_encoder: whether the codec turns recordings into frames.
         is_elastic: whether the codec can give frames more or less time.
+        unheard_frames: that each segment is drawn with before its speech begins, and that are not made audio;
+            at most `context_frames`.
     """
 
     family: str
@@ -45,12 +47,18 @@ class SpeechFormat:
     steps_per_frame: int = 1
     has_encoder: bool = True
     is_elastic: bool = False
+    unheard_frames: int = 0
 
     def __post_init__(self) -> None:
         if not self._is_frame(self.silence):
             raise ArtifactMismatch(
                 f"{NAME}: silence is {list(self.silence)}; allowed: one code of each codebook, of "
                 f"{list(self.codebooks)} codes"
+            )
+        if not 0 <= self.unheard_frames <= self.context_frames:
+            raise ArtifactMismatch(
+                f"{NAME}: unheard_frames is {self.unheard_frames}; from 0 to context_frames, which is "
+                f"{self.context_frames}"
             )
         if self.segment_positions > self.max_positions:
             raise ArtifactMismatch(

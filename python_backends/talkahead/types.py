@@ -89,7 +89,7 @@ class WindowHeader(IntHeader):
     reason: int
     """A StopReason; RUNNING unless last = 1."""
     position: int = 0
-    """Of the first new frame in its segment; where it is 0, the codec begins anew."""
+    """Of the first new frame among its segment's that are heard; where it is 0, the codec begins anew."""
     speed: int = 1_000
     """Thousandths of the codec's own pace, at which the stream is heard."""
     voice: int = 0

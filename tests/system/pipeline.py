@@ -46,7 +46,8 @@ def in_batch(tensors: Tensors) -> Tensors:
 def _windows(
     server: Served, prompts: list[Tensors], parameters: Mapping[str, ParameterValue]
 ) -> Iterator[tuple[str, Frames]]:
-    """The segment (as request id) and new frames of each window, which is acknowledged as by the vocoder."""
+    """The segment (as request id) and new frames of each window, which is acknowledged as by the vocoder; of
+    a segment's first also those that are not heard."""
     requests = []
     for prompt in prompts:
         header = SegmentHeader.from_array(prompt["SEGMENT"])
@@ -63,7 +64,8 @@ def _windows(
                 window = WindowHeader.from_array(tensors["WINDOW"])
                 done = WindowDone(window.stream, window.generation, window.chunk)
                 vocoder.send(window.address, done)
-                frames = tensors["FRAMES"][window.context : window.context + window.new]
+                first = window.context if window.position else 0
+                frames = tensors["FRAMES"][first : window.context + window.new]
                 yield response.id, frames.astype(np.int64)
     finally:
         vocoder.close()

@@ -22,7 +22,7 @@ class SegmentState:
     request: SegmentRequest
     channel: Channel
     start: int = 0
-    """Frames already sent in windows."""
+    """Frames already sent in windows, and those that are not to be heard."""
     slot: int | None = None
     """Written by the slot table."""
     is_spoken: bool = False
@@ -197,7 +197,7 @@ class Stream:
         if index in self._segments or index < self.current:
             return False
         self.arrivals.add(request.header)
-        self._segments[index] = SegmentState(self, request, channel)
+        self._segments[index] = SegmentState(self, request, channel, start=self.plan.unheard)
         return True
 
     def block(self) -> None:

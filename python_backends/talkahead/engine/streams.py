@@ -103,6 +103,7 @@ class Streams:
                 speech.lookahead_frames,
                 options.first_chunk_frames or speech.frames_covering(options.speed * FIRST_CHUNK_MS),
                 options.chunk_frames or speech.frames_covering(options.speed * CHUNK_MS),
+                speech.unheard_frames,
             ),
             deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),
             now=now,

@@ -89,8 +89,10 @@ class WindowCutter:
         drawn = self._frames_in(slot)
         if not segment.is_spoken and (self._has_ended(slot) or drawn >= room):
             segment.mark_spoken()
-            spoken, pause = (frames * self._steps for frames in (min(drawn, room), segment.pause_frames))
-            self._table.fall_silent(slot, spoken, pause)
+            spoken = min(drawn, room)
+            # One that ended before its speech began has silence to be heard: no last window is empty.
+            pause = max(segment.pause_frames, segment.stream.plan.unheard + 1 - spoken)
+            self._table.fall_silent(slot, spoken * self._steps, pause * self._steps)
 
     def _frames_in(self, slot: int) -> int:
         """Whole frames of the segment in a slot."""
@@ -146,7 +148,7 @@ class WindowCutter:
             lookahead=cut.lookahead,
             last=int(reason is not StopReason.RUNNING),
             reason=int(reason),
-            position=cut.start,
+            position=cut.start - stream.plan.unheard,
             speed=round(1_000 * stream.options.speed),
             voice=stream.voice,
         )

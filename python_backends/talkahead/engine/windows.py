@@ -1,6 +1,7 @@
 """How an utterance's frames become windows for the vocoder: left context, new frames, look-ahead.
 
-Pure arithmetic. The windows of an utterance tile its frames exactly once, and the last one is never empty.
+Pure arithmetic. The windows of an utterance tile its frames exactly once, but for those that are not to be
+heard, and the last one is never empty.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ class WindowPlan:
         lookahead: frames that the codec wants to the right.
         first_chunk_frames: new frames of the stream's first window; later ones double up to `chunk_frames`.
         chunk_frames: new frames of a full window.
+        unheard: frames that each utterance begins with, and that no window makes audio of.
     """
 
     context: int
     lookahead: int
     first_chunk_frames: int
     chunk_frames: int
+    unheard: int = 0
 
     def size(self, chunk: int) -> int:
         """New frames of window `chunk` of the stream (the ramp runs on over its segments)."""
@@ -71,7 +74,7 @@ class WindowPlan:
         after it. Their audio is then the same to the last bit.
 
         Args:
-            start: frames already spoken by earlier windows.
+            start: frames already spoken by earlier windows, and the unheard ones.
             chunk: index of the window in its stream.
             ended: no more frames will come.
         """

@@ -113,7 +113,8 @@ class CodecWindow:
     """Frames int64 [W, C] of one utterance: `context`, then `new` ones to make audio of, then `lookahead`.
 
     Args:
-        position: of the first new frame in its utterance; 0 begins one.
+        position: of the first new frame among those of its utterance that are heard; 0 begins one, with the
+            unheard ones as its context.
         speed: the utterance's; other than 1 only where the format is elastic.
         voice: the utterance's, by its place among the family's; codecs that make voices heed it.
     """

@@ -55,6 +55,17 @@ def test_windows_join_into_the_offline_decode(codec: SpectralCodec, data: st.Dat
     np.testing.assert_allclose(joined, offline, rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("speed", [1.0, 1.3])
+def test_frames_that_are_not_heard_shape_what_is(codec: SpectralCodec, speed: float) -> None:
+    """The audio of an utterance from its second frame on, in windows, the first frame being context."""
+    frames = drawn(21, 9)
+    first, second = windows_of(frames[1:], [7, 13], speed)
+    first = replace(first, frames=np.concatenate([frames[:1].astype(np.int64), first.frames]), context=1)
+    (joined,) = spoken(codec, [[first, second]])
+    (offline,) = spoken(codec, [whole(frames, speed)])
+    np.testing.assert_allclose(joined, offline[codec.renderer(speed).frame_hop :], rtol=0, atol=1e-7)
+
+
 @pytest.mark.parametrize("speeds", [(1.0, 1.0, 1.0), (1.2, 1.0, 1.2)])
 def test_neighbours_change_nothing(codec: SpectralCodec, speeds: tuple[float, ...]) -> None:
     """One row begins while the others go on, and their runs differ in length, or in speed as well."""
@@ -92,10 +103,7 @@ def test_a_voice_sounds_at_its_pitch_and_as_loud_however_fast(codec: SpectralCod
     bins, frames = SMALL.bins, 60
     quiet, loud = (torch.full((1, 2 * frames, bins), level, dtype=torch.float64) for level in (-30.0, 0.0))
     hertz = torch.full((1, 2 * frames + 2), 200.0, dtype=torch.float64)
-    audio, _ = renderer(
-        Spectra(loud, quiet, quiet, quiet), hertz, renderer.begin(1), torch.zeros(1, dtype=torch.int64),
-        torch.tensor([frames]),
-    )  # fmt: skip
+    audio, _ = renderer(Spectra(loud, quiet, quiet, quiet), hertz, renderer.begin(1), torch.tensor([frames]))
     second = audio[0, 2 * SMALL.hop : 2 * SMALL.hop + 12_000]
     strengths = torch.fft.rfft(second * torch.hann_window(12_000, dtype=torch.float64)).abs()
     harmonics = strengths[100:4_000:100]  # bins of 2 Hz

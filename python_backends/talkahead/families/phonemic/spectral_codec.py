@@ -38,6 +38,9 @@ from talkahead.speech_format import SpeechFormat
 
 CONTEXT = PITCH_BEFORE - 1
 """Frames before a window's new ones that it must bring: a run begins one frame after the new ones do."""
+UNHEARD_FRAMES = 1
+"""Of silence, that the teacher's speech is learned with: without one, a copy's first consonant is damaged
+(Whisper hears 13.3 % word errors in copies of 60 sentences where it hears 10.2 with it)."""
 
 _SHORTEST_RUN = 4
 """Frames to which runs are padded: products of fewer rows add up in another order, which products in bfloat16
@@ -58,6 +61,7 @@ def speech_format(config: SpectralConfig, silence: int, max_positions: int) -> S
         segment_positions=SEGMENT_POSITIONS,
         has_encoder=False,
         is_elastic=True,
+        unheard_frames=UNHEARD_FRAMES,
     )
 
 
@@ -76,12 +80,11 @@ class _Runs:
     Args:
         codes: int64 [B, PITCH_BEFORE + T + lookahead], from `PITCH_BEFORE` frames before each run on.
         valid: which of these are frames of the utterance.
-        first, frames: of each run its first frame's place in its utterance, and its length [B].
+        frames: of each run [B].
     """
 
     codes: Tensor
     valid: Tensor
-    first: Tensor
     frames: Tensor
 
     @classmethod
@@ -89,7 +92,8 @@ class _Runs:
         """A run goes from the frame behind the first new one, or from an utterance's first frame, to the one
         behind the last."""
         begins = np.array([window.position == 0 for window in windows])
-        frames = np.array([window.new for window in windows]) + begins
+        unheard = np.array([window.context for window in windows]) * begins
+        frames = unheard + np.array([window.new for window in windows]) + begins
         longest = max(_SHORTEST_RUN, int(frames.max()))
         codes = np.zeros((len(windows), PITCH_BEFORE + longest + lookahead), np.int64)
         valid = np.zeros(codes.shape, bool)
@@ -98,8 +102,7 @@ class _Runs:
             known = window.frames[max(-start, 0) :, 0][: codes.shape[1] - max(start, 0)]
             span = slice(max(start, 0), max(start, 0) + len(known))
             codes[row, span], valid[row, span] = known, True
-        first = np.array([window.position for window in windows]) + ~begins
-        return cls(*map(torch.from_numpy, (codes, valid, first, frames)))
+        return cls(*map(torch.from_numpy, (codes, valid, frames)))
 
     def to(self, device: torch.device) -> _Runs:
         return _Runs(*(part.to(device) for part in vars(self).values()))
@@ -112,13 +115,12 @@ class _Made:
     Args:
         hertz: of all subframes and one to each side [B, S + 2].
         seen: what the blocks saw last [B, blocks, BEFORE, W].
-        first, frames: as of the runs.
+        frames: as of the runs.
     """
 
     spectra: Spectra
     hertz: Tensor
     seen: Tensor
-    first: Tensor
     frames: Tensor
 
     def of(self, rows: Sequence[int]) -> _Made:
@@ -194,12 +196,12 @@ class SpectralCodec:
         spectra, pitch, seen = self._network(runs.codes, runs.valid, before)
         rows = runs.frames[:, None, None, None] + torch.arange(BEFORE, device=self._device)[:, None]
         last = seen.gather(2, rows.expand(-1, seen.shape[1], -1, seen.shape[3]))
-        return _Made(spectra, pitch.hertz(), last, runs.first, runs.frames)
+        return _Made(spectra, pitch.hertz(), last, runs.frames)
 
     @staticmethod
     def _rendered(renderer: Renderer, made: _Made, tails: Tail) -> tuple[Samples | Tensor, ...]:
         """Audio [B, N], and the tails behind it."""
-        audio, behind = renderer(made.spectra, made.hertz, tails, made.first, made.frames)
+        audio, behind = renderer(made.spectra, made.hertz, tails, made.frames)
         return audio.float().clamp(-1.0, 1.0).cpu().numpy(), *behind
 
     def encode(self, audio: Samples) -> Frames:
@@ -222,7 +224,7 @@ def _joined_tails(renderer: Renderer, states: Sequence[_State | None]) -> Tail:
 
 def _new_part(window: CodecWindow, samples: Samples, hop: int) -> Samples:
     """An utterance's first run sounds from a frame before its start on, which is silence."""
-    start = hop if window.position == 0 else 0
+    start = hop * (1 + window.context) if window.position == 0 else 0
     return samples[start : start + window.new * hop]
 
 

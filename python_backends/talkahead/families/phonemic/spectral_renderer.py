@@ -32,12 +32,13 @@ _LOUDEST = 7.0
 
 
 class Tail(NamedTuple):
-    """What a run leaves to the next: pulses and overlapping pieces [B, L - H] around its end, and the phase
-    of the pulses, in periods, float64 [B]."""
+    """What a run leaves to the next: pulses and overlapping pieces [B, L - H] around its end, the phase of
+    the pulses, in periods, float64 [B], and the place in the utterance of the frame behind it, int64 [B]."""
 
     pulses: Tensor
     pieces: Tensor
     phase: Tensor
+    place: Tensor
 
 
 class Renderer(nn.Module):
@@ -81,21 +82,19 @@ class Renderer(nn.Module):
     def begin(self, rows: int) -> Tail:
         """Before an utterance's first frame."""
         silence = self.heard.new_zeros(rows, self.size - self.hop)
-        return Tail(silence, silence, torch.zeros(rows, dtype=torch.float64, device=silence.device))
+        zeros = torch.zeros(rows, dtype=torch.int64, device=silence.device)
+        return Tail(silence, silence, zeros.double(), zeros)
 
-    def forward(
-        self, spectra: Spectra, hertz: Tensor, tail: Tail, first: Tensor, frames: Tensor
-    ) -> tuple[Tensor, Tail]:
+    def forward(self, spectra: Spectra, hertz: Tensor, tail: Tail, frames: Tensor) -> tuple[Tensor, Tail]:
         """Audio [B, T * frame_hop] of runs of `frames` [B] frames, the rest of a row being padding.
 
         Args:
             hertz: [B, S + 2] of the run's subframes and two more, 0 where unvoiced.
-            first: [B], the first frame's place in its utterance.
         """
         pulses, phase = self._pulses(hertz, tail)
         source = self._fitted(pulses.unfold(1, self.size, self.hop), self.bins_size)  # (B, S, N)
         voice = torch.fft.rfft(source * self.heard)
-        whole = voice * _bounded(spectra.voice) + self._breath(spectra.breath, first)
+        whole = voice * _bounded(spectra.voice) + self._breath(spectra.breath, tail.place)
         whole = whole + torch.polar(_bounded(spectra.rest), spectra.phase)
         pieces = self._fitted(torch.fft.irfft(whole, n=self.bins_size) * self.shown, self.size)
         place = torch.arange(pieces.shape[1], device=frames.device)
@@ -104,7 +103,8 @@ class Renderer(nn.Module):
         summed[:, : self.size - self.hop] += tail.pieces
         samples = self.frame_hop * frames
         kept = samples[:, None] + torch.arange(self.size - self.hop, device=frames.device)
-        left = Tail(pulses.gather(1, kept), summed.gather(1, kept), phase.gather(1, samples[:, None])[:, 0])
+        ended = phase.gather(1, samples[:, None])[:, 0]
+        left = Tail(pulses.gather(1, kept), summed.gather(1, kept), ended, tail.place + frames)
         return summed[:, : self.frame_hop * (spectra.voice.shape[1] // SUBFRAMES)], left
 
     @staticmethod

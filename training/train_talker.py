@@ -35,6 +35,8 @@ from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
 GUIDED = (2, 0)
+_JUDGED = 12
+"""Held-out batches at most: of few, short utterances would count too much."""
 _DRAFT_PLACES = 1_024
 """That draft heads learn from in a step."""
 _TABLES = ("embed_tokens", "lm_head", "linears", "symbols", "prosody", "voices")
@@ -120,15 +122,17 @@ class Voice(nn.Module):
 
 @torch.no_grad()
 def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int) -> Losses:
-    """Mean losses over the first batches of a split, without dropout or corruption."""
+    """Mean losses over the frames of a split's first batches, without dropout or corruption."""
     voice.eval()
-    parts = []
+    parts, weights = [], []
     for batch, _ in zip(dataset.batches(tokens, seed=0), range(max_batches), strict=False):
         with fast_products():
-            parts.append(voice(batch))
+            parts.append(tuple(vars(voice(batch)).values()))
+        weights.append(batch.num_frames.sum())
     voice.train()
+    share = torch.stack(weights) / sum(weights)
     return Losses(
-        *(torch.stack(part).mean(0) for part in zip(*(vars(p).values() for p in parts), strict=True))
+        *(torch.einsum("b...,b->...", torch.stack(part), share) for part in zip(*parts, strict=True))
     )
 
 
@@ -212,7 +216,7 @@ def _version(folder: Path) -> Path:
 
 def keep(voice: Voice, held_out: Dataset, step: int, options: argparse.Namespace) -> None:
     """Writes both networks as the server loads them, and what they reached."""
-    score = held_out_loss(voice, held_out, options.tokens, max_batches=4)
+    score = held_out_loss(voice, held_out, options.tokens, max_batches=_JUDGED)
     drafts = " ".join(f"{nats:.3f}" for nats in score.drafts.tolist()) or "none"
     print(
         f"talker: step {step}, held-out {score.frames:.3f} nats, attention {score.attention:.3f}, "

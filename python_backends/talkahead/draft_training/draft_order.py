@@ -25,6 +25,7 @@ class DraftOrder:
         seconds: that learning may take.
         work: None: a folder within the repository, which Triton does not look at.
         replaces: whether a draft that is there gives way.
+        start: a draft to begin from, of the same shape; None: as near to the talker as can be.
     """
 
     repository: Path
@@ -40,6 +41,7 @@ class DraftOrder:
     device: str = "cpu"
     work: Path | None = None
     replaces: bool = False
+    start: Path | None = None
 
     @property
     def talker(self) -> Path:
@@ -69,6 +71,10 @@ class DraftOrder:
             raise TalkaheadError(
                 f"--device {self.device}: torch does not see it here; allowed: {', '.join(allowed)}"
             )
+        if self.start is not None and not (self.start / CONFIG).exists():
+            raise TalkaheadError(f"--start {self.start} holds no draft ({self.start / CONFIG} is missing)")
+        if self.start is not None and (self.heads or self.block_size):
+            raise TalkaheadError(f"--start {self.start} has its shape; leave --heads and --block-size out")
         if self.destination.exists() and not self.replaces:
             raise TalkaheadError(
                 f"{self.destination} is there already; --replace trains another one in its place"

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import talkahead
+from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.draft_training.beginnings import check_layers, part_of
 from talkahead.draft_training.count_acceptance import count_acceptance
@@ -37,6 +38,7 @@ from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft, target_has
 from talkahead.drafting.draft_files import ACCEPTANCE, TREES
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
+from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.errors import TalkaheadError
 from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest, readable_files, sha256
@@ -84,6 +86,7 @@ class DraftRun:
         asked = (*("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed"),)
         return {
             "talker": self._target,
+            "start": sha256(order.start / WEIGHTS) if order.start else None,
             "texts": sha256(order.texts),
             **asdict(read_sampling(order.talker)),
             **{name: getattr(order, name) for name in asked},
@@ -164,18 +167,15 @@ class DraftRun:
     # Learning
 
     def _learn(self) -> None:
-        order, shape, folder = self._order, self._order.shape, self._order.work_folder
+        order, folder = self._order, self._order.work_folder
         part = part_of(order.talker, self._layers).to(order.device)
-        vocabulary, width = part.lm_head.weight.shape
-        block = order.block_size or (512 if width < 2_048 else 1_024)
-        shares = vocabulary * width >= _LARGE
         torch.manual_seed(order.seed)
-        network = shape.begin(part, block, shares_tables=shares).to(order.device)
+        network = self._begun(part).to(order.device)
         _make_learn(network)
         store = self._store(Split.TRAIN)
-        guesses = 1 if order.drafter == "draft_lm" else shape.size
+        guesses = 1 if isinstance(network, Llama) else len(network)
         curriculum = Curriculum.of(
-            *(store.num_tokens, vocabulary, guesses, order.rate),
+            *(store.num_tokens, part.lm_head.weight.shape[0], guesses, order.rate),
             spreads=order.drafter == "heads",
             steps=order.steps,
         )
@@ -201,6 +201,21 @@ class DraftRun:
         )
         saved.rename(self._draft)
         (folder / "run.pt").unlink()
+
+    def _begun(self, part: Llama) -> Network:
+        """The draft before its first step."""
+        order = self._order
+        if order.start is None:
+            vocabulary, width = part.lm_head.weight.shape
+            block = order.block_size or (512 if width < 2_048 else 1_024)
+            return order.shape.begin(part, block, shares_tables=vocabulary * width >= _LARGE)
+        begun = Draft.of_any_talker(order.start, order.talker)
+        if begun.drafter != order.drafter:
+            raise TalkaheadError(
+                f"--start {order.start} is a draft of {begun.drafter}, not of {order.drafter}"
+            )
+        assert isinstance(begun.network, DraftHeads | MtpModules | Llama)
+        return begun.network
 
     @property
     def _layers(self) -> list[int]:

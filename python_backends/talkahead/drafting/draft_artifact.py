@@ -53,14 +53,27 @@ class Draft:
         Raises:
             ArtifactMismatch: there is no draft, its kind is unknown, or it was trained on another talker.
         """
-        config = read_config(folder, talker)
+        read_config(folder, talker)
+        return cls.of_any_talker(folder, talker)
+
+    @classmethod
+    def of_any_talker(cls, folder: Path, talker: Path) -> Draft:
+        """The same, of whatever talker it was trained on: to learn on for the one in `talker`.
+
+        Raises:
+            ArtifactMismatch: there is no draft, its kind is unknown, or the talker is of another shape.
+        """
+        config = _described(folder, CONFIG)
         if config["kind"] not in DRAFTERS:
             raise ArtifactMismatch(
                 f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"
             )
         own = {name: value for name, value in config.items() if name not in _BELONGING}
         network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG, talker)
-        network.load_state_dict(load_float32(folder / WEIGHTS))
+        try:
+            network.load_state_dict(load_float32(folder / WEIGHTS))
+        except RuntimeError as error:
+            raise ArtifactMismatch(f"{folder} is no draft for a talker of the shape in {talker}") from error
         network.eval().requires_grad_(False)
         return cls(config["kind"], network, config["target"])
 
@@ -83,20 +96,27 @@ def target_hash(talker: Path) -> str:
 
 def read_config(folder: Path, talker: Path, name: str = CONFIG) -> dict[str, Any]:
     """The description of something that belongs to a talker; raises ArtifactMismatch if it is another's."""
+    config = _described(folder, name)
+    found, wanted = config["target"], target_hash(talker)
+    if found != wanted:
+        raise ArtifactMismatch(
+            f"{folder / name} belongs to the talker {found[:12]}, and the one in {talker} is {wanted[:12]}; "
+            f"make it anew with: {_remedy(folder, name)}"
+        )
+    return config
+
+
+def _described(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if not path.exists():
         raise ArtifactMismatch(f"{path} is missing; make it with: {_remedy(folder, name)}")
     config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    found, wanted = config["target"], target_hash(talker)
-    if found != wanted:
-        raise ArtifactMismatch(
-            f"{path} belongs to the talker {found[:12]}, and the one in {talker} is {wanted[:12]}; "
-            f"make it anew with: {_remedy(folder, name)}"
-        )
     return config
 
 
 def _remedy(folder: Path, name: str) -> str:
     if name != CONFIG:
         return "python -m build_engines calibrate"
+    if folder.name in DRAFTERS:
+        return f"talkahead drafts train --replace --drafter {folder.name}"
     return f"python -m training --recipe {folder.name}"

@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
     add("--seed", type=int, default=1, help="of speech and learning (default: %(default)s)")
     add("--device", default="auto", help="auto, cpu or cuda (default: a GPU if there is one)")
     add("--work", type=Path, metavar="FOLDER", help="of what is not finished (default: in the repository)")
+    add(
+        "--start",
+        type=Path,
+        metavar="FOLDER",
+        help="a draft to begin from, such as the one there is for an earlier state of the talker",
+    )
     add("--replace", action="store_true", help="train anew what is there already, and put it in its place")
 
 
@@ -72,6 +78,7 @@ def run(options: argparse.Namespace) -> int:
         texts=options.texts or DEFAULT,
         device=device,
         replaces=options.replace,
+        start=options.start.resolve() if options.start else None,
         **{
             name: getattr(options, name)
             for name in (

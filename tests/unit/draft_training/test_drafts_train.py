@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -73,6 +74,34 @@ def test_heads_learn_what_the_talker_says_and_can_be_served(order: DraftOrder) -
 def test_heads_that_did_not_learn_follow_nothing(order: DraftOrder) -> None:
     carried_out(replace(order, steps=1, rate=1e-9))
     assert learned(order).of(4) < 1.3
+
+
+def test_a_draft_learns_on_for_a_talker_that_has_changed(order: DraftOrder, tmp_path: Path) -> None:
+    carried_out(order)
+    begun = Path(shutil.move(order.destination, tmp_path / "begun"))
+    config = json.loads((begun / "config.json").read_text())
+    (begun / "config.json").write_text(json.dumps({**config, "target": "0" * 64}))
+    again = replace(order, heads=None, block_size=None, steps=1, rate=1e-9, start=begun)
+    carried_out(again)
+    assert learned(again).of(4) > 2.2
+    assert read_offer(order.talker).names == ("none", "heads")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "leave --heads and --block-size out"),
+        ({"heads": None, "block_size": None, "start": Path("nowhere")}, "nowhere/config.json is missing"),
+        ({"heads": None, "block_size": None, "drafter": "mtp"}, "is a draft of heads, not of mtp"),
+    ],
+)
+def test_what_a_draft_cannot_begin_from_is_refused(
+    order: DraftOrder, changes: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    carried_out(order)
+    begun = Path(shutil.move(order.destination, tmp_path / "begun"))
+    with pytest.raises(TalkaheadError, match=says):
+        carried_out(replace(order, **{"start": begun, **changes}))
 
 
 class Stopped(BaseException):

@@ -75,7 +75,9 @@ def test_a_draft_is_loaded_as_it_was_saved(talker: Path, tmp_path: Path, name: s
 
 def test_a_draft_of_another_talker_is_refused(talker: Path, tmp_path: Path) -> None:
     replace(make_draft("heads", talker), target="0" * 64).save(tmp_path / "heads")
-    with pytest.raises(ArtifactMismatch, match=r"000000000000.*python -m training --recipe heads"):
+    with pytest.raises(
+        ArtifactMismatch, match=r"000000000000.*talkahead drafts train --replace --drafter heads"
+    ):
         Draft.load(tmp_path / "heads", talker)
     with pytest.raises(ArtifactMismatch, match=r"draft_lm-2.*is missing.*--recipe draft_lm-2"):
         Draft.load(tmp_path / "draft_lm-2", talker)

@@ -27,6 +27,8 @@ from instruments.environment import REPOSITORY
 from instruments.provenance import source_commit
 
 _GIB = 1 << 30
+_PRECISION = Precision.BFLOAT16
+"""Of imported talkers: nobody has heard them in int8, in which ours speaks as well as in this."""
 _PARAMETER = re.compile(r'^parameters \{ key: "(\w+)" value \{ string_value: "(\w+)" \} \}$', re.MULTILINE)
 
 
@@ -103,7 +105,7 @@ def served_memory(imported: ImportedCheckpoint) -> DecoderMemory:
         next(iter(imported.tensors.values()))[0].dtype,
         num_slots=int(parameters["slots"]),
         max_positions=imported.max_positions,
-        dtype=Precision(parameters["precision"]).dtype,
+        dtype=_PRECISION.dtype,
     )
 
 
@@ -129,7 +131,7 @@ def next_commands(repository: Path, imported: ImportedCheckpoint) -> list[str]:
 
 
 def copy_triton_parts(repository: Path) -> None:
-    """Configs and adapters, which are the same for every family."""
+    """Configs and adapters, which are the same for every family but for the talker's precision."""
     for model in sorted(path.parent for path in REPOSITORY.glob("*/config.pbtxt")):
         version = repository / model.name / "1"
         version.mkdir(parents=True, exist_ok=True)
@@ -138,3 +140,8 @@ def copy_triton_parts(repository: Path) -> None:
             shutil.copytree(model / "configs", repository / model.name / "configs")
         for adapter in (model / "1").glob("model.py"):
             shutil.copyfile(adapter, version / adapter.name)
+    config = repository / "talker" / "config.pbtxt"
+    own = f'parameters {{ key: "precision" value {{ string_value: "{_PRECISION}" }} }}'
+    text = config.read_text(encoding="utf-8")
+    told = _PARAMETER.sub(lambda found: own if found[1] == "precision" else found[0], text)
+    config.write_text(told, encoding="utf-8")

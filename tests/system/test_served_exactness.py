@@ -36,6 +36,7 @@ def codec() -> Codec:
     params=[
         Precision.FLOAT32,
         pytest.param(Precision.BFLOAT16, marks=pytest.mark.needs("bfloat16")),
+        pytest.param(Precision.INT8, marks=pytest.mark.needs("int8")),
     ],
 )
 def precise(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:

@@ -175,8 +175,9 @@ static void product_in_panels(const struct matrix *matrix, int64_t rows, const w
             if (kind == BYTES)
                 task.scales = matrix->scales + first, task.offsets = matrix->offsets + first,
                 task.row_scales = stage->row_scales + row;
-            /* One row waits for memory anyway, and is better served by the CPU's own guesses. */
-            task.next = rows > 1 ? task.panel + steps * stride : task.panel;
+            /* Few rows wait for memory anyway, and are better served by the CPU's own guesses: 2 to 4 rows of the 20 M
+             * talker take 0.84 to 0.89 of the time so (EPYC, avx512_bf16). */
+            task.next = rows > 4 ? task.panel + steps * stride : task.panel;
             if (width == PANEL)
                 multiply((int)size, VECTORS, kind, &task);
             else

@@ -46,7 +46,7 @@ def _has_tiles() -> bool:
 REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
-    "int8": Requirement("a CPU that multiplies bytes (AVX-512 VNNI)", lambda: _multiplies("int8")),
+    "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),
     "llama_cpp": Requirement(
         "llama.cpp, the extra `llama`",
         lambda: find_spec("llama_cpp") is not None and find_spec("gguf") is not None,

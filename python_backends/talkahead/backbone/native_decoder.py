@@ -39,9 +39,9 @@ from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
 _Layer, _Model, _Bursts = (native_struct(SOURCE, name) for name in ("layer", "model", "bursts"))
-_ABILITIES = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
-"""What `talkahead_abilities` must be at least."""
-_TILES = 3
+_PAIRS, _BYTES, _TILES = 1, 2, 4
+"""What `talkahead_abilities` is the sum of."""
+_NEEDED = {torch.float32: 0, torch.bfloat16: _PAIRS, torch.int8: _BYTES}
 """What it is where products can be computed in tiles."""
 _TILE = 32
 """bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
@@ -364,8 +364,8 @@ def _refuse(config: DecoderConfig, precision: torch.dtype) -> None:
 
 
 def _packing_of(precision: torch.dtype) -> int:
-    """Values in a word of queries, keys and values."""
-    return 1 if precision is torch.float32 else 2
+    """Values in a word of queries, keys and values: as narrow as the CPU multiplies them, but for float32."""
+    return 2 if precision is not torch.float32 and can_multiply(torch.bfloat16) else 1
 
 
 def _table(embeddings: Tensor) -> Tensor:
@@ -382,12 +382,16 @@ def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
 
 def can_multiply(precision: torch.dtype) -> bool:
     """Whether this CPU does; raises NativeUnavailable where nothing can be compiled."""
-    return precision in _ABILITIES and int(decoder_library().talkahead_abilities()) >= _ABILITIES[precision]
+    return precision in _NEEDED and not _NEEDED[precision] & ~_abilities()
 
 
 def has_tiles() -> bool:
     """Whether this CPU has tiles, and the system lets this process use them."""
-    return int(decoder_library().talkahead_abilities()) >= _TILES
+    return bool(_abilities() & _TILES)
+
+
+def _abilities() -> int:
+    return int(decoder_library().talkahead_abilities())
 
 
 def name_of(precision: torch.dtype) -> str:

@@ -170,7 +170,7 @@ static void product_in_panels(const struct matrix *matrix, int64_t rows, const w
     for (; first < outputs; first += PANEL, task.panel += steps * stride) {
         int64_t width = least(outputs - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
-            size = next_rows(rows - row);
+            size = next_rows(rows - row, kind);
             task.x = x + row * steps, task.out = out + row * outputs + first;
             if (kind == BYTES)
                 task.scales = matrix->scales + first, task.offsets = matrix->offsets + first,
@@ -251,13 +251,17 @@ void talkahead_pack(const float *weights, int64_t inputs, int64_t outputs, int64
                 }
 }
 
-/* 1 where the CPU multiplies pairs; 2 where it multiplies bytes as well; 3 where it has tiles for both. */
+/* The sum of 1 where the CPU multiplies pairs, 2 where it multiplies bytes, and 4 where it has tiles for both. */
 int talkahead_abilities(void) {
-#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
-    return may_use_tiles() ? 3 : 2;
-#elif defined(__AVX512BF16__)
-    return 1;
-#else
-    return 0;
+    int abilities = 0;
+#if defined(__AVX512BF16__)
+    abilities |= 1;
 #endif
+#if defined(__AVX2__)
+    abilities |= 2;
+#endif
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+    if (may_use_tiles()) abilities |= 4;
+#endif
+    return abilities;
 }

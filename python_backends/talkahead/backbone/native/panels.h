@@ -5,6 +5,11 @@
 #include "vectors.h"
 
 #define ROWS 6 /* rows that share a load of weights */
+#if defined(__AVX512VNNI__)
+#define ROWS_OF_BYTES ROWS
+#else
+#define ROWS_OF_BYTES 4 /* weights of bytes take two registers each while they are multiplied in halves of 16 bits */
+#endif
 
 /* How weights lie: as bfloat16 to be widened, as float32, as bfloat16 in pairs of neighbouring inputs, or as bytes
  * in fours of them. */
@@ -39,17 +44,35 @@ INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) 
     for (int v = 0; v < vectors; v++) weights[v] = load((const float *)from + v * LANES);
 }
 
+/* Lanes of `sum` are whole numbers; each adds four products of unsigned bytes of x with signed bytes of its weights. */
+INLINE vec add_bytes(vec sum, word x, vec weights) {
+#if defined(__AVX512VNNI__)
+    __m512i values = _mm512_set1_epi32((int)x); /* gcc 12 copies the sums of its own intrinsic to and fro */
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(values), "v"(weights));
+    return sum;
+#elif defined(__AVX512BW__)
+    __m512i pairs = (__m512i)weights, values = _mm512_set1_epi32((int)x);
+    __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(pairs, 8), 8), odd = _mm512_srai_epi16(pairs, 8);
+    __m512i first = _mm512_madd_epi16(even, _mm512_and_si512(values, _mm512_set1_epi32(0x00ff00ff)));
+    __m512i second = _mm512_madd_epi16(odd, _mm512_srli_epi16(values, 8));
+    return (vec)_mm512_add_epi32((__m512i)sum, _mm512_add_epi32(first, second));
+#elif defined(__AVX2__)
+    __m256i pairs = (__m256i)weights, values = _mm256_set1_epi32((int)x);
+    __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(pairs, 8), 8), odd = _mm256_srai_epi16(pairs, 8);
+    __m256i first = _mm256_madd_epi16(even, _mm256_and_si256(values, _mm256_set1_epi32(0x00ff00ff)));
+    __m256i second = _mm256_madd_epi16(odd, _mm256_srli_epi16(values, 8));
+    return (vec)_mm256_add_epi32((__m256i)sum, _mm256_add_epi32(first, second));
+#else
+    (void)x, (void)weights;
+    return sum; /* no model is of bytes here */
+#endif
+}
+
 INLINE vec add_product(int kind, vec sum, word x, vec weights) {
+    if (kind == BYTES) return add_bytes(sum, x, weights);
 #if defined(__AVX512BF16__)
     if (kind == PAIRED)
         return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
-#endif
-#if defined(__AVX512VNNI__)
-    if (kind == BYTES) { /* gcc 12 copies the sums of its own intrinsic to and fro */
-        __m512i values = _mm512_set1_epi32((int)x);
-        __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(values), "v"(weights));
-        return sum;
-    }
 #endif
     float value;
     memcpy(&value, &x, sizeof value);
@@ -60,7 +83,7 @@ INLINE vec add_product(int kind, vec sum, word x, vec weights) {
 INLINE vec scaled(vec sums, const int32_t *offsets, const float *scales, float row_scale) {
     ivec whole = (ivec)sums - *(const loose_ivec *)offsets;
     vec worth = __builtin_convertvector(whole, vec) * (load(scales) * row_scale);
-#if defined(__AVX512VNNI__)
+#if defined(__x86_64__)
     __asm__("" : "+v"(worth)); /* rounded before it is added to anything: the same from panels as from tiles */
 #endif
     return worth;
@@ -172,4 +195,6 @@ INLINE int vectors_for(int64_t count) { return count > 2 * LANES ? VECTORS : cou
 INLINE int64_t stride_of(int64_t kind) { return kind == BFLOAT16 ? PANEL / 2 : PANEL; }
 
 /* Rows that go next, of those left: blocks of about one size, as few as can be. */
-INLINE int64_t next_rows(int64_t left) { return blocks_of(blocks_of(ROWS, left), left); }
+INLINE int64_t next_rows(int64_t left, int64_t kind) {
+    return blocks_of(blocks_of(kind == BYTES ? ROWS_OF_BYTES : ROWS, left), left);
+}

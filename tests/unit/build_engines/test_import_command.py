@@ -67,7 +67,7 @@ def test_it_prints_what_one_has_to_know(folder: Path, capsys: pytest.CaptureFixt
     assert "warning" not in said.err
     assert read_offer(repository / "talker" / "1").drafters["heads"].nodes == (2, 4, 8, 16, 32)
     config = (repository / "talker" / "config.pbtxt").read_text()
-    assert '{ key: "precision" value { string_value: "bfloat16" } }' in config and "int8\" }" not in config
+    assert '{ key: "precision" value { string_value: "bfloat16" } }' in config and 'int8" }' not in config
 
 
 def test_too_little_memory_is_told(

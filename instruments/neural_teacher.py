@@ -102,9 +102,9 @@ class NeuralTeacher:
         return Speech(**vars(told), hidden=hidden[0, kept].copy(), hertz=hertz[0, kept].copy())
 
     def recording(self, words: Sequence[SpokenWord]) -> Recording:
-        """A segment's audio, at the teacher's own pace."""
+        """A segment's audio, at the teacher's own pace, from where a server's speech begins."""
         speech = self.speak(words)
-        return Recording(self.render(speech.hidden, speech.hertz), SAMPLE_RATE)
+        return heard(self.render(speech.hidden, speech.hertz))
 
     def _said(self, words: Sequence[SpokenWord], speed: float, is_cut: bool, *others: str) -> tuple[Any, ...]:
         """The description, the subframes that it keeps, and other tensors of the network, uncut."""
@@ -159,6 +159,11 @@ class NeuralTeacher:
         scale, zero = stored[f"{whole}_scale"], stored[f"{whole}_zero_point"].astype(np.float32)
         weight = (stored[f"{whole}_quantized"].astype(np.float32) - zero) * scale
         return weight.astype(np.float32), stored["m.head.bias"].astype(np.float32)
+
+
+def heard(audio: Floats) -> Recording:
+    """Audio of all frames of a segment, without those that no server makes audio of."""
+    return Recording(audio[UNHEARD_FRAMES * HOP :], SAMPLE_RATE)
 
 
 def _edges(energy: Floats) -> tuple[int, int]:

@@ -9,6 +9,14 @@ from itertools import chain
 from pathlib import Path
 
 from instruments import measures, neural_teacher
+from instruments.environment import REPOSITORY
+
+
+def decoder_folder(codec: Path) -> Path:
+    """Where the decoder lies of a codec that a training wrote; of the shipped one, in the repository: beside
+    it the training keeps no more than the encoder of frames, which no server needs."""
+    own = codec / "codec"
+    return own if own.exists() else REPOSITORY / "vocoder" / "1"
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class Setting:
         """Changes with the codec, and with the code that measures and that makes the teacher speak."""
         measuring = sorted(Path(measures.__file__).parent.glob("*.py"))
         sources = [*measuring, Path(neural_teacher.__file__)]
-        found = (self.codec.glob(pattern) for pattern in ("*.safetensors", "codec/*.safetensors"))
+        found = (folder.glob("*.safetensors") for folder in (self.codec, decoder_folder(self.codec)))
         weights = sorted(chain.from_iterable(found))
         return digest_of(*(path.read_bytes() for path in (*weights, *sources)))
 

@@ -90,18 +90,21 @@ def main() -> None:
     described = f"{data['utterances']} utterances of the voices {voices}; hours by split: {data['hours']}"
     described = f"{described}. {options.note}" if options.note else described
     for model in options.models:
-        network, report, speech = _trained(model, source)
+        network, report, speech = _trained(model, source, options.repository)
         folder = options.repository / model / "1"
         put(network, folder, options.made_by, described, report["steps"], report["metrics"], speech)
         print(f"export: {folder}")
 
 
-def _trained(model: str, source: Path) -> tuple[nn.Module, dict[str, Any], SpeechFormat | None]:
+def _trained(
+    model: str, source: Path, repository: Path
+) -> tuple[nn.Module, dict[str, Any], SpeechFormat | None]:
     """What a training wrote, what it reached, and beside the codec the format of the speech."""
     report: dict[str, Any]
     if model == "vocoder":
         codec = SpectralAutoencoder.load(source)
-        positions = DecoderConfig.from_file(source / "talker" / "config.json").max_position_embeddings
+        talker = source / "talker" if (source / "talker").exists() else repository / "talker" / "1"
+        positions = DecoderConfig.from_file(talker / "config.json").max_position_embeddings
         report = json.loads((source / "codec.report.json").read_text(encoding="utf-8"))
         return codec.decoder, report, speech_format(codec.decoder.config, silence_code(codec), positions)
     report = json.loads((source / "talker.report.json").read_text(encoding="utf-8"))

@@ -8,10 +8,10 @@ from typing import Self
 
 import torch
 from talkahead.families.contracts import CodecWindow
-from talkahead.families.phonemic.spectral_codec import UNHEARD_FRAMES, SpectralCodec
+from talkahead.families.phonemic.spectral_codec import SpectralCodec
 from talkahead.text import TextFrontend
 
-from instruments.neural_teacher import HOP, SAMPLE_RATE
+from instruments.neural_teacher import heard
 from instruments.recording import Recording
 from training.spectral_autoencoder import SpectralAutoencoder
 from training.spectral_corpus import teacher
@@ -46,5 +46,4 @@ class Originals:
         with torch.inference_mode():
             frames = self._codec.frames_of(speech)
         (copy,) = self._speaker.decode([CodecWindow.whole(frames)], [None])
-        recordings = teacher().render(speech.hidden, speech.hertz), copy.audio
-        return Original(*(Recording(one[UNHEARD_FRAMES * HOP :], SAMPLE_RATE) for one in recordings))
+        return Original(*map(heard, (teacher().render(speech.hidden, speech.hertz), copy.audio)))

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from instruments.neural_teacher import Description
+from instruments.setting import decoder_folder
 
 FRAME_ENCODER = "frame_encoder.safetensors"
 _PROSODY_NEIGHBOURS = 1
@@ -95,8 +96,8 @@ class SpectralAutoencoder(nn.Module):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Reads what `save` wrote, as float32."""
-        decoder = SpectralDecoder.load(folder / "codec")
+        """Reads what `save` wrote, as float32; of the shipped codec its encoder's folder."""
+        decoder = SpectralDecoder.load(decoder_folder(folder))
         codec = cls(decoder.config)
         codec.decoder.load_state_dict(decoder.state_dict())
         codec.encoder.load_state_dict(load_float32(folder / FRAME_ENCODER))

@@ -1,4 +1,4 @@
-"""What trainings of hours have left behind fits together, and can be gone on with."""
+"""What trainings of hours have left behind fits what is shipped, and can be gone on with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from talkahead.families.phonemic.spectral_codec import SpectralCodec
 from talkahead.families.phonemic.text_encoder import TextEncoder
 from talkahead.text.symbols import NUM_SYMBOLS
 
-from instruments.environment import ROOT
+from instruments.environment import REPOSITORY, ROOT
 from training.code_corpus import VOICES
 from training.export import silence_code
 from training.spectral_autoencoder import SpectralAutoencoder
@@ -55,7 +55,7 @@ def test_they_are_small() -> None:
 
 
 def test_talker_encoder_and_codec_fit_together(codec: SpectralAutoencoder) -> None:
-    talker, encoder = Llama.load(CHECKPOINTS / "talker"), TextEncoder.load(CHECKPOINTS / "encoder")
+    talker, encoder = Llama.load(REPOSITORY / "talker" / "1"), TextEncoder.load(REPOSITORY / "encoder" / "1")
     assert talker.config.eos == codec.decoder.config.num_codes == talker.config.vocab_size - 1
     assert encoder.config.width == talker.config.hidden_size
     assert encoder.config.voices == VOICES

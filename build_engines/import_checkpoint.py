@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
 
 from talkahead.backbone.decoder_choice import Precision, count_memory
 from talkahead.backbone.decoder_memory import DecoderMemory
+from talkahead.config import parameters_of
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
 from talkahead.families.repository_writer import new_repository, write_models
@@ -29,7 +29,7 @@ from instruments.provenance import source_commit
 _GIB = 1 << 30
 _PRECISION = Precision.BFLOAT16
 """Of imported talkers: nobody has heard them in int8, in which ours speaks as well as in this."""
-_PARAMETER = re.compile(r'^parameters \{ key: "(\w+)" value \{ string_value: "(\w+)" \} \}$', re.MULTILINE)
+_PARAMETER = '{{ key: "precision" value {{ string_value: "{}" }} }}'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,12 +98,10 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
 
 def served_memory(imported: ImportedCheckpoint) -> DecoderMemory:
     """What the talker will take of this machine, as its config.pbtxt wants it served."""
-    config = (REPOSITORY / "talker" / "config.pbtxt").read_text(encoding="utf-8")
-    parameters = dict(_PARAMETER.findall(config))
     return count_memory(
         imported.talker,
         next(iter(imported.tensors.values()))[0].dtype,
-        num_slots=int(parameters["slots"]),
+        num_slots=int(parameters_of(REPOSITORY / "talker")["slots"]),
         max_positions=imported.max_positions,
         dtype=_PRECISION.dtype,
     )
@@ -141,7 +139,5 @@ def copy_triton_parts(repository: Path) -> None:
         for adapter in (model / "1").glob("model.py"):
             shutil.copyfile(adapter, version / adapter.name)
     config = repository / "talker" / "config.pbtxt"
-    own = f'parameters {{ key: "precision" value {{ string_value: "{_PRECISION}" }} }}'
-    text = config.read_text(encoding="utf-8")
-    told = _PARAMETER.sub(lambda found: own if found[1] == "precision" else found[0], text)
-    config.write_text(told, encoding="utf-8")
+    ours, theirs = (_PARAMETER.format(one) for one in (parameters_of(config.parent)["precision"], _PRECISION))
+    config.write_text(config.read_text(encoding="utf-8").replace(ours, theirs), encoding="utf-8")

@@ -223,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes of the quality pass (%(default)s)"
     )
-    add_precision(parser, Precision.BFLOAT16, ", as the talker is served")
+    add_precision(parser, Precision.INT8, ", as the talker is served")
     add_sampling(parser)
     add("--seed", type=int, default=1, help="of the quality pass's draws (%(default)s)")
     add("--sentence-seed", type=int, default=1, help="of the choice of sentences (%(default)s)")

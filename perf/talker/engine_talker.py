@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,7 +29,8 @@ class EngineTalker:
         self, repository: Path, num_streams: int, dtype: torch.dtype, decoder: DecoderChoice
     ) -> None:
         config, state = load_llama(repository / "talker" / "1")
-        speech = SpeechFormat.read(repository / "vocoder" / "1")
+        # All that is drawn counts here, whether a listener would hear it or not.
+        speech = replace(SpeechFormat.read(repository / "vocoder" / "1"), unheard_frames=0)
         tokens = load_family(speech.family).token_map(speech)
         backbone = load_decoder(
             config,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -276,6 +277,15 @@ class ModelConfig:
             return setting.read(text)
         except ValueError as error:
             raise BadRequest(f"{self.folder.parent.name}: parameter {name}", text, setting.allowed) from error
+
+
+_PARAMETER = re.compile(r'^parameters \{ key: "(\w+)" value \{ string_value: "(\w+)" \} \}$', re.MULTILINE)
+
+
+def parameters_of(model: Path) -> dict[str, str]:
+    """`parameters` of a model's config.pbtxt, for those who are not told by Triton; empty without one."""
+    path = model / "config.pbtxt"
+    return dict(_PARAMETER.findall(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
 def folder_beside(folder: Path, model: str) -> Path:

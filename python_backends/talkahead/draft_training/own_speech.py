@@ -15,10 +15,10 @@ from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.checkpoint import Checkpoint
-from talkahead.backbone.decoder_choice import load_decoder
+from talkahead.backbone.decoder_choice import Precision, load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
-from talkahead.config import RequestOptions
+from talkahead.config import RequestOptions, parameters_of
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
@@ -51,9 +51,11 @@ class Talker:
 
     @classmethod
     def serving(cls, folder: Path, device: str = "cpu") -> Self:
-        """As precisely as it is served unless its config says otherwise; raises ArtifactMismatch."""
+        """As precisely as it is served, by the config.pbtxt of the model whose version folder this is;
+        without one in bfloat16. Raises ArtifactMismatch."""
         checkpoint = Checkpoint(folder)
-        return cls(checkpoint.config, checkpoint, torch.bfloat16, device)
+        told = parameters_of(folder.parent).get("precision", Precision.BFLOAT16)
+        return cls(checkpoint.config, checkpoint, Precision(told).dtype, device)
 
     def decoder(self, positions: int, nodes: int = 1, slots: int = SLOTS) -> Backbone:
         """For utterances of so many positions, their prompts' among them, and trees of so many nodes."""

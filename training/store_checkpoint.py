@@ -32,7 +32,7 @@ def store_voice(source: Path, folder: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="training.store_checkpoint", description=__doc__)
     parser.add_argument("--training", type=Path, default=Path("build/training"), help="what trainings wrote")
-    parser.add_argument("--folder", type=Path, default=Path("training/checkpoints"))
+    parser.add_argument("--folder", type=Path, default=Path("training/checkpoints/next"))
     options = parser.parse_args(arguments)
     source, folder = options.training, options.folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from training.spectral_autoencoder import SpectralAutoencoder
 from training.spectral_corpus import segments_of, teacher
 
 CHECKPOINTS = ROOT / "training" / "checkpoints"
+NEXT = CHECKPOINTS / "next"
 MAX_SITTING_MB = 60
 
 
@@ -54,8 +55,19 @@ def test_they_are_small() -> None:
     assert 0 < sum(sizes.values()) < MAX_SITTING_MB * 1e6
 
 
-def test_talker_encoder_and_codec_fit_together(codec: SpectralAutoencoder) -> None:
-    talker, encoder = Llama.load(REPOSITORY / "talker" / "1"), TextEncoder.load(REPOSITORY / "encoder" / "1")
+@pytest.mark.parametrize(
+    ("checkpoint", "talker_folder", "encoder_folder"),
+    [
+        (CHECKPOINTS, REPOSITORY / "talker" / "1", REPOSITORY / "encoder" / "1"),
+        (NEXT, NEXT / "talker", NEXT / "encoder"),
+    ],
+    ids=["shipped", "next"],
+)
+def test_talker_encoder_and_codec_fit_together(
+    checkpoint: Path, talker_folder: Path, encoder_folder: Path
+) -> None:
+    codec = SpectralAutoencoder.load(checkpoint)
+    talker, encoder = Llama.load(talker_folder), TextEncoder.load(encoder_folder)
     assert talker.config.eos == codec.decoder.config.num_codes == talker.config.vocab_size - 1
     assert encoder.config.width == talker.config.hidden_size
     assert encoder.config.voices == VOICES

@@ -42,7 +42,7 @@ _Layer, _Model, _Bursts = (native_struct(SOURCE, name) for name in ("layer", "mo
 _PAIRS, _BYTES, _TILES = 1, 2, 4
 """What `talkahead_abilities` is the sum of."""
 _NEEDED = {torch.float32: 0, torch.bfloat16: _PAIRS, torch.int8: _BYTES}
-"""What it is where products can be computed in tiles."""
+"""What of these it must have."""
 _TILE = 32
 """bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
 _KEPT = 32

@@ -6,6 +6,7 @@ A draft of another talker would be served without an error and accepted never, s
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,7 @@ class Draft:
         Raises:
             ArtifactMismatch: there is no draft, its kind is unknown, or it was trained on another talker.
         """
-        read_config(folder, talker)
-        return cls.of_any_talker(folder, talker)
+        return cls._of(read_config(folder, talker), folder, talker)
 
     @classmethod
     def of_any_talker(cls, folder: Path, talker: Path) -> Draft:
@@ -63,7 +63,10 @@ class Draft:
         Raises:
             ArtifactMismatch: there is no draft, its kind is unknown, or the talker is of another shape.
         """
-        config = _described(folder, CONFIG)
+        return cls._of(_described(folder, CONFIG), folder, talker)
+
+    @classmethod
+    def _of(cls, config: Mapping[str, Any], folder: Path, talker: Path) -> Draft:
         if config["kind"] not in DRAFTERS:
             raise ArtifactMismatch(
                 f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"

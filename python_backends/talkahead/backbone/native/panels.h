@@ -50,21 +50,12 @@ INLINE vec add_bytes(vec sum, word x, vec weights) {
     __m512i values = _mm512_set1_epi32((int)x); /* gcc 12 copies the sums of its own intrinsic to and fro */
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(values), "v"(weights));
     return sum;
-#elif defined(__AVX512BW__)
-    __m512i pairs = (__m512i)weights, values = _mm512_set1_epi32((int)x);
-    __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(pairs, 8), 8), odd = _mm512_srai_epi16(pairs, 8);
-    __m512i first = _mm512_madd_epi16(even, _mm512_and_si512(values, _mm512_set1_epi32(0x00ff00ff)));
-    __m512i second = _mm512_madd_epi16(odd, _mm512_srli_epi16(values, 8));
-    return (vec)_mm512_add_epi32((__m512i)sum, _mm512_add_epi32(first, second));
-#elif defined(__AVX2__)
-    __m256i pairs = (__m256i)weights, values = _mm256_set1_epi32((int)x);
-    __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(pairs, 8), 8), odd = _mm256_srai_epi16(pairs, 8);
-    __m256i first = _mm256_madd_epi16(even, _mm256_and_si256(values, _mm256_set1_epi32(0x00ff00ff)));
-    __m256i second = _mm256_madd_epi16(odd, _mm256_srli_epi16(values, 8));
-    return (vec)_mm256_add_epi32((__m256i)sum, _mm256_add_epi32(first, second));
-#else
-    (void)x, (void)weights;
-    return sum; /* no model is of bytes here */
+#else /* halves of 16 bits: the first and third byte of each word, then the others */
+    half_vec pairs = (half_vec)weights;
+    unsigned_half_vec values = (unsigned_half_vec)((uvec){0} + x);
+    ivec first = paired_products((half_vec)(pairs << 8) >> 8, (half_vec)(values & 0xff));
+    ivec second = paired_products(pairs >> 8, (half_vec)(values >> 8));
+    return (vec)((ivec)sum + (first + second));
 #endif
 }
 

@@ -30,6 +30,8 @@
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
+typedef int16_t half_vec __attribute__((vector_size(4 * LANES)));
+typedef uint16_t unsigned_half_vec __attribute__((vector_size(4 * LANES)));
 typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t loose_uvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -54,6 +56,18 @@ INLINE vec add_multiplied(vec sum, vec a, vec b) {
     return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
 #else
     return sum + a * b;
+#endif
+}
+
+/* Of each word's two halves of 16 bits the sum of their products. */
+INLINE ivec paired_products(half_vec a, half_vec b) {
+#if defined(__AVX512BW__)
+    return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#else
+    ivec low = ((ivec)a << 16 >> 16) * ((ivec)b << 16 >> 16);
+    return low + ((ivec)a >> 16) * ((ivec)b >> 16);
 #endif
 }
 

@@ -24,6 +24,8 @@ INDEX = "model.safetensors.index.json"
 EMBEDDINGS = "model.embed_tokens.weight"
 HEAD = "lm_head.weight"
 NORM = "model.norm.weight"
+NARROWING = "lm_head.narrowing.weight"
+"""[r, D], of drafts alone: what it makes of a hidden state is what their head [V, r] reads."""
 _DERIVED = (".rotary_emb.inv_freq",)
 """Ends of names that older checkpoints hold, and that follow from the config."""
 _BYTES = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8}

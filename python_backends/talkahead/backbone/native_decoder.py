@@ -14,7 +14,7 @@ V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ctypes import addressof, byref
+from ctypes import addressof, byref, pointer
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from talkahead.backbone.arena import Arena
 from talkahead.backbone.cached_decoder import CachedDecoder
-from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NORM
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_matrix import MatrixPacker, is_narrow
@@ -139,6 +139,7 @@ class NativeDecoder(CachedDecoder):
         self._packer = MatrixPacker(self._library, precision, in_tiles=self._in_tiles)
         self._embeddings = _table(state[EMBEDDINGS])
         self._head_of = head_of  # C points at its panels
+        self._narrowing = self._load_narrowing(state)
         self._model = self._load(state)
         self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
@@ -202,11 +203,20 @@ class NativeDecoder(CachedDecoder):
             epsilon=config.rms_norm_eps,
             layers=self._layers,
             final_norm=self._packer.keep(state[NORM]) if NORM in state else None,
+            narrowing=None if self._narrowing is None else pointer(self._narrowing),
             head=self._packer.pack(state[HEAD]) if self._head_of is None else self._head_of.head,
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
         )
+
+    def _load_narrowing(self, state: Mapping[str, Tensor]) -> NativeStruct | None:
+        if self._head_of is not None:
+            return self._head_of._narrowing
+        if NARROWING not in state:
+            return None
+        refuse_uneven({"output_rank": len(state[NARROWING])})
+        return self._packer.pack(state[NARROWING])
 
     def _load_layer(self, state: Mapping[str, Tensor], index: int) -> NativeStruct:
         config, packer = self.config, self._packer

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from talkahead.backbone.arena import Arena
 from talkahead.native_declarations import NativeStruct, native_struct
@@ -23,6 +24,8 @@ _PARTS = 3
 
 class MatrixPacker:
     """Packs weights one behind the other, in the order of their use, and holds them.
+
+    Bytes that meet tiles are followed by zeros up to a whole one.
 
     Args:
         library: `native/decoder.c`.
@@ -46,7 +49,9 @@ class MatrixPacker:
         """From [outputs, inputs] and [outputs]; block by block, so that little of it is ever floats."""
         outputs, inputs = weight.shape
         kind, parts = self._kind_of(weight)
-        panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, kind))
+        padding = -inputs % _TILE_BYTES if kind == _BYTES and parts else 0
+        lines = inputs + padding
+        panels = self._arena.take(self._library.talkahead_packed_bytes(lines, outputs, kind))
         self._kept.append(panels)
         # Small pieces of memory that stayed would keep the blocks around them from being used again.
         steps, offsets = torch.zeros(outputs), torch.zeros(outputs, dtype=torch.int32)
@@ -57,10 +62,11 @@ class MatrixPacker:
                 steps[own] = values.abs().amax(1).clamp_min(1e-30) / 127
                 values = (values / steps[own, None]).round()
                 offsets[own] = (128 * values.sum(1)).to(torch.int32)
+                values = functional.pad(values, (0, padding))
             elif kind == _PAIRED:
                 values = values.bfloat16().float()
-            start = panels.data_ptr() + self._library.talkahead_packed_bytes(inputs, first, kind)
-            self._library.talkahead_pack(values.data_ptr(), inputs, len(values), kind, start)
+            start = panels.data_ptr() + self._library.talkahead_packed_bytes(lines, first, kind)
+            self._library.talkahead_pack(values.data_ptr(), lines, len(values), kind, start)
         return Matrix(
             panels=panels.data_ptr(),
             inputs=inputs,
@@ -74,10 +80,9 @@ class MatrixPacker:
 
     def _kind_of(self, weight: Tensor) -> tuple[int, int]:
         """How it lies, and `parts` of the matrix."""
-        bytes_each = 1 if self._precision is torch.int8 else 2
-        in_tiles = self._in_tiles and weight.shape[1] * bytes_each % _TILE_BYTES == 0
         if self._precision is torch.int8:
-            return _BYTES, int(in_tiles)
+            return _BYTES, int(self._in_tiles)
+        in_tiles = self._in_tiles and weight.shape[1] * 2 % _TILE_BYTES == 0
         if self._precision is torch.bfloat16:
             return _PAIRED, int(in_tiles)
         if not is_narrow(weight):
@@ -87,7 +92,7 @@ class MatrixPacker:
     def _padded(self, column: Tensor) -> int:
         """[outputs], zero up to a whole panel."""
         panel = self._library.talkahead_panel()
-        self._kept.append(torch.nn.functional.pad(column, (0, -len(column) % panel)))
+        self._kept.append(functional.pad(column, (0, -len(column) % panel)))
         return self._kept[-1].data_ptr()
 
 

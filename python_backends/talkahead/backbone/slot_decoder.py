@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Protocol
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.cached_decoder import CachedDecoder
-from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NORM
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.rope import rope_angles
@@ -149,7 +149,10 @@ class SlotDecoder(CachedDecoder):
         scale = math.sqrt(self.hidden_size)
         self._final_norm = weight(NORM).mul(scale).to(self.dtype) if NORM in state else None
         if head_of is None:
-            self._head = _Projection(self._stored(state[HEAD].detach().to(self.device)))
+            names = (NARROWING, HEAD) if NARROWING in state else (HEAD,)
+            self._head = tuple(
+                _Projection(self._stored(state[name].detach().to(self.device))) for name in names
+            )
         else:
             self._head = head_of._head
         self._layers = tuple(
@@ -254,7 +257,7 @@ class SlotDecoder(CachedDecoder):
     def _read_out(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(logits, hidden) of x [rows, D]; hidden is what transformers calls the last hidden state."""
         hidden = self._hidden(x)
-        return self._product(hidden, self._head), hidden
+        return reduce(self._product, self._head, hidden), hidden
 
     def _hidden(self, x: Tensor) -> Tensor:
         return x if self._final_norm is None else self._normed(x, self._norm_leg) * self._final_norm

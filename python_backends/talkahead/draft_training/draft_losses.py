@@ -65,10 +65,11 @@ class Teaching:
     def _of_modules(self, modules: MtpModules, lesson: Lesson) -> Tensor:
         """Module i at the state that draws token t is told tokens t to t + i - 1 and asked for t + i."""
         states = modules(lesson.hidden, self.talker.model.embed_tokens(lesson.known))
+        head = modules.lm_head or self.talker.lm_head
         parts = []
         for ahead, own in enumerate(states, 1):
             rows, places = torch.nonzero(lesson.tokens[:, ahead:] != IGNORE, as_tuple=True)
-            logits = self.talker.lm_head(own[rows, places])
+            logits = head(own[rows, places])
             parts.append(self._nats(logits, lesson, (rows, places + ahead)))
         return torch.stack(parts)
 

@@ -48,6 +48,9 @@ _LONGEST_S = 15.0
 """Of a passage that does not end by itself."""
 _LARGE = 1 << 24
 """Weights of a vocabulary's table from which on heads share the talker's."""
+_RANK = 128
+"""Of the output that heads and modules have for themselves, where tables are small: through so few numbers
+they guess the shipped talker's tokens as well after some learning, and a guess costs half."""
 _CALIBRATION, _HELD_OUT = 20_000, 10_000
 """Tokens at most that trees are counted on, and that nothing learns from; else a tenth of the others."""
 _EXAM, _COUNTED, _TIMED = 2, 24, 8
@@ -208,7 +211,9 @@ class DraftRun:
         if order.start is None:
             vocabulary, width = part.lm_head.weight.shape
             block = order.block_size or (512 if width < 2_048 else 1_024)
-            return order.shape.begin(part, block, shares_tables=vocabulary * width >= _LARGE)
+            is_large = vocabulary * width >= _LARGE
+            rank = None if is_large or width < 2 * _RANK else _RANK
+            return order.shape.begin(part, block, shares_tables=is_large, output_rank=rank)
         begun = Draft.of_any_talker(order.start, order.talker)
         if begun.drafter != order.drafter:
             raise TalkaheadError(

@@ -40,21 +40,31 @@ class DraftShape:
         return cls(name, found[1], int(found[2] or _SIZES[found[1]]), sees_tokens=not found[3])
 
     def begin(
-        self, talker: Llama, block_size: int = BLOCK_SIZE, *, shares_tables: bool = False
+        self,
+        talker: Llama,
+        block_size: int = BLOCK_SIZE,
+        *,
+        shares_tables: bool = False,
+        output_rank: int | None = None,
     ) -> DraftHeads | MtpModules | Llama:
         """The draft before its first step: as near to the talker as it can be.
 
         Args:
             block_size, shares_tables: of heads.
+            output_rank: of heads and modules.
         """
         if self.drafter == "heads":
             embeddings = talker.model.embed_tokens.weight if self.sees_tokens else None
             head = talker.lm_head.weight
             return DraftHeads.beginning_as(
-                head, self.size, embeddings, block_size, shares_tables=shares_tables
+                *(head, self.size, embeddings, block_size),
+                shares_tables=shares_tables,
+                output_rank=output_rank,
             )
         if self.drafter == "mtp":
-            return MtpModules.beginning_as(talker, self.size, sees_tokens=self.sees_tokens)
+            return MtpModules.beginning_as(
+                talker, self.size, sees_tokens=self.sees_tokens, output_rank=output_rank
+            )
         return first_layers(talker, self.size)
 
 
@@ -68,6 +78,7 @@ def first_heads(heads: DraftHeads, count: int) -> DraftHeads:
         block_size=heads.block_size,
         num_blocks=heads.num_blocks,
         sees_tokens=heads.sees_tokens,
+        output_rank=heads.output_rank,
     )
     state = heads.state_dict()
     fewer.load_state_dict({name: state[name] for name in fewer.state_dict()})

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from talkahead.drafting.narrow_output import NarrowOutput
+
 BLOCK_SIZE = 512
 
 
@@ -53,6 +55,8 @@ class DraftHeads(nn.Module):
         sees_tokens: whether they are told the tokens that they continue.
         shares_tables: whether embeddings and linear layer are the target's own, where vocabularies are large;
             for heads that are told tokens.
+        output_rank: None: a whole linear layer; else of theirs, as of `NarrowOutput`, for heads that are told
+            tokens and have tables of their own.
     """
 
     def __init__(
@@ -65,11 +69,14 @@ class DraftHeads(nn.Module):
         num_blocks: int = 1,
         sees_tokens: bool = True,
         shares_tables: bool = False,
+        output_rank: int | None = None,
     ) -> None:
         super().__init__()
         assert sees_tokens or not shares_tables, "blind heads have a linear layer each"
+        assert output_rank is None or (sees_tokens and not shares_tables), "other linear layers are whole"
         self.width, self.vocab_size, self.block_size = width, vocab_size, block_size
         self.num_blocks, self.sees_tokens, self.shares_tables = num_blocks, sees_tokens, shares_tables
+        self.output_rank = output_rank
         if sees_tokens:
             embedding = _LentEmbedding if shares_tables else nn.Embedding
             self.embed_tokens = embedding(vocab_size, width)
@@ -77,11 +84,14 @@ class DraftHeads(nn.Module):
         blocks = range(num_heads * num_blocks)
         self.inward = nn.ModuleList(nn.Linear(width, block_size or width) for _ in blocks)
         self.outward = nn.ModuleList(nn.Linear(block_size, width) for _ in blocks if block_size)
-        num_linears = 1 if sees_tokens else num_heads
-        self.linears = nn.ModuleList(
-            _LentLinear(vocab_size, width) if shares_tables else nn.Linear(width, vocab_size, bias=False)
-            for _ in range(num_linears)
-        )
+        self.linears = nn.ModuleList(self._linear() for _ in range(1 if sees_tokens else num_heads))
+
+    def _linear(self) -> nn.Module:
+        if self.output_rank is not None:
+            return NarrowOutput(self.width, self.vocab_size, self.output_rank)
+        if self.shares_tables:
+            return _LentLinear(self.vocab_size, self.width)
+        return nn.Linear(self.width, self.vocab_size, bias=False)
 
     @classmethod
     def beginning_as(
@@ -92,6 +102,7 @@ class DraftHeads(nn.Module):
         block_size: int = BLOCK_SIZE,
         *,
         shares_tables: bool = False,
+        output_rank: int | None = None,
     ) -> Self:
         """Each head guesses at first as the target's own head [V, D] would.
 
@@ -105,6 +116,7 @@ class DraftHeads(nn.Module):
             block_size=block_size,
             sees_tokens=sees_tokens,
             shares_tables=shares_tables,
+            output_rank=output_rank,
         )
         heads.take_tables(head, embeddings)
         with torch.no_grad():
@@ -121,11 +133,14 @@ class DraftHeads(nn.Module):
         if embeddings is not None:
             self.embed_tokens.weight.copy_(embeddings)
         for linear in self._linears:
-            linear.weight.copy_(head)
+            if isinstance(linear, NarrowOutput):
+                linear.begin_as(head)
+            else:
+                linear.weight.copy_(head)
 
     @property
-    def _linears(self) -> Sequence[nn.Linear | _LentLinear]:
-        return cast("Sequence[nn.Linear | _LentLinear]", self.linears)
+    def _linears(self) -> Sequence[nn.Linear | _LentLinear | NarrowOutput]:
+        return cast("Sequence[nn.Linear | _LentLinear | NarrowOutput]", self.linears)
 
     def __len__(self) -> int:
         return len(self.inward) // self.num_blocks
@@ -156,7 +171,7 @@ class DraftHeads(nn.Module):
     def guesses(self, states: Tensor, index: int) -> Tensor:
         """Logits [B, V] of a head."""
         linear = self._linears[index if len(self.linears) > 1 else 0]
-        logits: Tensor = linear(states.to(linear.weight.dtype))
+        logits: Tensor = linear(states.to(_matrices(linear)[0].dtype))
         return logits
 
     def onward(self, seen: Tensor, states: Tensor, tokens: Tensor) -> Tensor:
@@ -177,14 +192,21 @@ class DraftHeads(nn.Module):
         table: Tensor = self.projector(self.embed_tokens.weight)
         return table
 
-    def linear_weights(self) -> list[Tensor]:
-        """[V, D] of each head."""
-        own: list[Tensor] = [linear.weight for linear in self._linears]
+    def linear_weights(self) -> list[tuple[Tensor, ...]]:
+        """Of each head [V, D], or [r, D] and [V, r]."""
+        own = [_matrices(linear) for linear in self._linears]
         return own if len(own) == len(self) else own * len(self)
 
     def narrow(self, dtype: torch.dtype) -> None:
         """Compute the products with the vocabulary, nearly all of the work, in this precision."""
         self.linears.to(dtype)
+
+
+def _matrices(linear: nn.Linear | _LentLinear | NarrowOutput) -> tuple[Tensor, ...]:
+    """That states meet, one behind the other."""
+    if isinstance(linear, NarrowOutput):
+        return linear.inner.weight, linear.outer.weight
+    return (linear.weight,)
 
 
 def weights_of(layers: nn.ModuleList) -> Sequence[tuple[Tensor, Tensor]]:

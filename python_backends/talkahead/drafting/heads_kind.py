@@ -30,8 +30,10 @@ class HeadsKind:
         shape = (config["num_heads"], config["width"], config["vocab_size"])
         # Files written before heads could have several blocks or share tables have one, and their own.
         blocks = {"block_size": config["block_size"], "num_blocks": config.get("num_blocks", 1)}
-        shares = config.get("shares_tables", False)
-        heads = DraftHeads(*shape, **blocks, sees_tokens=config["sees_tokens"], shares_tables=shares)
+        shares, rank = config.get("shares_tables", False), config.get("output_rank")
+        heads = DraftHeads(
+            *shape, **blocks, sees_tokens=config["sees_tokens"], shares_tables=shares, output_rank=rank
+        )
         if shares:
             target = Checkpoint(talker)
             heads.take_tables(target[HEAD], target[EMBEDDINGS])
@@ -46,6 +48,7 @@ class HeadsKind:
             "vocab_size": network.vocab_size,
             "sees_tokens": network.sees_tokens,
             "shares_tables": network.shares_tables,
+            "output_rank": network.output_rank,
         }
 
     def drafter(

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
+from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, Checkpoint
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
@@ -36,6 +36,7 @@ class MtpKind:
             sees_tokens=sees_tokens,
             has_norm=config.get("has_norm", True),
             sees_prompt=sees_prompt,
+            output_rank=config.get("output_rank"),
         )
 
     def config(self, network: MtpModules) -> dict[str, Any]:
@@ -45,6 +46,7 @@ class MtpKind:
             "sees_tokens": network.sees_tokens,
             "has_norm": network.has_norm,
             "sees_prompt": network.sees_prompt,
+            "output_rank": network.output_rank,
             "layer": layer,
         }
 
@@ -59,10 +61,20 @@ def mtp_drafter(
 ) -> MtpDrafter:
     """`talker`: the target's weights under their Hugging Face names."""
     embeddings = talker[EMBEDDINGS]
-    shared = {EMBEDDINGS: embeddings[:0], HEAD: talker[HEAD]}  # modules are fed rows, never tokens
+    shared = {
+        EMBEDDINGS: embeddings[:0],
+        **head_tables(modules, talker),
+    }  # modules are fed rows, never tokens
     decoders: list[SlotDecoder | NativeDecoder] = []
     for module in modules:
         state = {**shared, **module.decoder.state_dict()}
         first = decoders[0] if decoders else None
         decoders.append(pool.decoder(modules.config, state, len(modules), head_of=first))
     return MtpDrafter(modules, decoders, embeddings, options.length, tells_probs=options.tells_probs)
+
+
+def head_tables(modules: MtpModules, talker: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What reads their states."""
+    if modules.lm_head is None:
+        return {HEAD: talker[HEAD]}
+    return {NARROWING: modules.lm_head.inner.weight, HEAD: modules.lm_head.outer.weight}

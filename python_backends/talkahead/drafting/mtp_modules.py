@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
+from talkahead.drafting.narrow_output import NarrowOutput
 
 
 class MtpModule(nn.Module):
@@ -90,6 +91,7 @@ class MtpModules(nn.Module):
     Args:
         sees_tokens, has_norm: see `MtpModule`.
         sees_prompt: only of modules that see no tokens.
+        output_rank: of an output that all modules share, in place of the target's head; None: they have none.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class MtpModules(nn.Module):
         sees_tokens: bool,
         has_norm: bool = True,
         sees_prompt: bool = False,
+        output_rank: int | None = None,
     ) -> None:
         super().__init__()
         assert not (sees_prompt and sees_tokens), "a prompt has rows, not tokens"
@@ -108,13 +111,24 @@ class MtpModules(nn.Module):
         self.cascade = nn.ModuleList(
             MtpModule(config, sees_tokens=sees_tokens, has_norm=has_norm) for _ in range(num_modules)
         )
+        self.lm_head: NarrowOutput | None = None
+        if output_rank is not None:
+            self.lm_head = NarrowOutput(config.hidden_size, config.vocab_size, output_rank)
 
     @classmethod
-    def beginning_as(cls, target: Llama, num_modules: int, *, sees_tokens: bool) -> Self:
-        modules = cls(target.config, num_modules, sees_tokens=sees_tokens)
+    def beginning_as(
+        cls, target: Llama, num_modules: int, *, sees_tokens: bool, output_rank: int | None = None
+    ) -> Self:
+        modules = cls(target.config, num_modules, sees_tokens=sees_tokens, output_rank=output_rank)
         for module in modules:
             module.begin_as(target)
+        if modules.lm_head is not None:
+            modules.lm_head.begin_as(target.lm_head.weight)
         return modules
+
+    @property
+    def output_rank(self) -> int | None:
+        return None if self.lm_head is None else self.lm_head.inner.out_features
 
     def __iter__(self) -> Iterator[MtpModule]:
         return cast(Iterator[MtpModule], iter(self.cascade))

@@ -1,6 +1,7 @@
 """The trees that draft heads grow, in one C call (`native/heads.c`).
 
-Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V vocabulary.
+Shapes: S rows, N nodes of a tree, K heads, D hidden size, H size of a block, V vocabulary, r rank of
+an output.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class NativeHeads:
     Args:
         inward: [H, D] and [H] of each head's block.
         outward: [D, H] and [D]; empty where a block is one layer, with H = D.
-        linears: [V, D] of each head; one that is there several times is packed once.
+        linears: of each head [V, D], or [r, D] and [V, r] with r up to H; one that is there several times is
+            packed once.
         token_rows: [V, D], added to what a head goes on from where a token follows; None: each sees the
             hidden state alone.
         precision: of products; what the CPU does not multiply is float32.
@@ -53,13 +55,14 @@ class NativeHeads:
         self,
         inward: Sequence[Linear],
         outward: Sequence[Linear],
-        linears: Sequence[Tensor],
+        linears: Sequence[tuple[Tensor, ...]],
         token_rows: Tensor | None,
         precision: torch.dtype,
     ) -> None:
-        vocabulary, hidden = linears[0].shape
-        inner = len(inward[0][1])
-        refuse_uneven({"hidden_size": hidden, "block_size": inner})
+        inner, hidden = inward[0][0].shape
+        vocabulary, rank = linears[0][-1].shape
+        refuse_uneven({"hidden_size": hidden, "block_size": inner, "output_rank": rank})
+        assert len(linears[0]) == 1 or rank <= inner, "C keeps what is narrowed where inner values were"
         self.library = library = load_library(SOURCE)
         is_bytes = precision is torch.int8 and can_multiply(precision)
         self._precision = precision
@@ -67,7 +70,7 @@ class NativeHeads:
             decoder_library(), torch.int8 if is_bytes else torch.float32, in_tiles=has_tiles()
         )
         self._matrices = [self._packed([weight for weight, _ in layers]) for layers in (inward, outward)]
-        self._matrices.append(self._packed(linears))
+        self._matrices += [self._packed(own) for own in zip(*linears, strict=True)]
         self.heads = _Heads(
             count=len(linears),
             hidden=hidden,
@@ -77,7 +80,8 @@ class NativeHeads:
             outward=self._matrices[1] if outward else None,
             inner_biases=packer.keep(torch.cat([bias for _, bias in inward])),
             biases=packer.keep(torch.cat([bias for _, bias in outward])) if outward else None,
-            linears=self._matrices[2],
+            narrowings=self._matrices[2] if len(linears[0]) > 1 else None,
+            linears=self._matrices[-1],
             token_rows=None if token_rows is None else packer.keep(token_rows),
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))

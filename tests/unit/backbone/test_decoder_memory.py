@@ -86,7 +86,7 @@ def test_torch_takes_what_it_says(dtype: torch.dtype) -> None:
     assert isinstance(decoder, SlotDecoder)
     layers = decoder._layers
     projections = [one for layer in layers for one in (layer.qkv, layer.out, layer.gate_up, layer.down)]
-    weights = sum(one.matrix.nbytes for one in (*projections, decoder._head))
+    weights = sum(one.matrix.nbytes for one in (*projections, *decoder._head))
     assert decoder.memory.weights == pytest.approx(weights, rel=0.01)
     assert decoder.memory.embeddings == decoder._embeddings.nbytes
     assert decoder.memory.slot * 3 == decoder.cache.num_bytes

@@ -16,6 +16,7 @@ import pytest
 import torch
 from talkahead import native_library
 from talkahead.backbone import native_decoder
+from talkahead.backbone.checkpoint import HEAD, NARROWING
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
 from talkahead.backbone.llama import Llama
@@ -157,6 +158,22 @@ def test_logits_are_near_those_of_double_precision(
         last = [random.randrange(nodes) for _ in slots]
         for decoder in (native, exact):
             keep(decoder, tree.shape, last, rows)
+
+
+@pytest.mark.parametrize("is_native", [True, False], ids=["native", "torch"])
+def test_a_head_behind_a_narrowing_is_their_product(precision: torch.dtype, is_native: bool) -> None:
+    config, rank = CONFIGS["as served"], 48
+    state = make_state(config)
+    head = {NARROWING: torch.randn(rank, config.hidden_size), HEAD: torch.randn(config.vocab_size, rank)}
+    head = {name: value.bfloat16().float() / 8 for name, value in head.items()}
+    whole = {**state, HEAD: head[HEAD] @ head[NARROWING]}
+    narrowed = {**state, **head}
+    ours = (
+        make_native(config, narrowed, precision) if is_native else make_torch(config, narrowed, torch.float64)
+    )
+    prompts = make_prompts(ours, 5, 17, 1)
+    exact = prefill(make_torch(config, whole, torch.float64), [0, 1, 2], prompts)
+    assert error(prefill(ours, [0, 1, 2], prompts), exact) < NEAR[precision]
 
 
 def test_a_row_is_bitwise_the_same_in_any_company_slot_and_padding(served: NativeDecoder) -> None:

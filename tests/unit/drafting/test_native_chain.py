@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -10,7 +11,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
-from talkahead.drafting.mtp_modules import MtpModule
+from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.match_verifier import MatchVerifier
@@ -33,7 +34,7 @@ from torch import Tensor
 
 NEAR = 1e-5
 """Largest difference of two probabilities; modules project their inputs in another order."""
-KINDS = ("draft_lm", "mtp", "mtp without tokens", "mtp of the prompt")
+KINDS = ("draft_lm", "mtp", "narrow mtp", "mtp without tokens", "mtp of the prompt")
 
 
 def narrow(llama: Llama) -> Llama:
@@ -43,15 +44,21 @@ def narrow(llama: Llama) -> Llama:
     return copy.requires_grad_(False)
 
 
-def make_decoder(llama: Llama, nodes: int = MAX_NODES, module: MtpModule | None = None) -> NativeDecoder:
-    own = llama if module is None else module.decoder
+def make_decoder(
+    llama: Llama, nodes: int = MAX_NODES, state: Mapping[str, Tensor] | None = None
+) -> NativeDecoder:
     return NativeDecoder(
-        own.config,
-        {**tables_of(llama), **own.state_dict()},
+        llama.config,
+        state or llama.state_dict(),
         num_slots=SLOTS,
         max_positions=POSITIONS + LENGTH,
         max_nodes=nodes,
     )
+
+
+def module_decoder(llama: Llama, modules: MtpModules, module: MtpModule) -> NativeDecoder:
+    state = {**tables_of(llama, modules), **module.decoder.state_dict()}
+    return make_decoder(module.decoder, state=state)
 
 
 def make_drafter(kind: str, llama: Llama, tells_probs: bool) -> DraftLmDrafter | MtpDrafter:
@@ -60,7 +67,7 @@ def make_drafter(kind: str, llama: Llama, tells_probs: bool) -> DraftLmDrafter |
         embeddings = cut.model.embed_tokens.weight
         return DraftLmDrafter(make_decoder(cut), embeddings, LENGTH, tells_probs=tells_probs)
     modules, target = make_modules(llama, kind).float(), narrow(llama)
-    decoders = [make_decoder(target, module=module) for module in modules]
+    decoders = [module_decoder(target, modules, module) for module in modules]
     return MtpDrafter(modules, decoders, target.model.embed_tokens.weight, tells_probs=tells_probs)
 
 

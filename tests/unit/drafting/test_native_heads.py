@@ -28,11 +28,12 @@ NEAR = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.int8: 6e-2}
 """By how much of the logits' spread a named token may lie below the one that should be there."""
 
 
-@pytest.fixture(params=["told", "blind", "blind, of one layer"])
+@pytest.fixture(params=["told", "told, narrow output", "blind", "blind, of one layer"])
 def heads(request: pytest.FixtureRequest) -> DraftHeads:
     torch.manual_seed(2)
     block_size = None if request.param.endswith("one layer") else BLOCK
-    heads = DraftHeads(HEADS, WIDTH, VOCABULARY, block_size=block_size, sees_tokens=request.param == "told")
+    is_told, rank = request.param.startswith("told"), 48 if "narrow" in request.param else None
+    heads = DraftHeads(HEADS, WIDTH, VOCABULARY, block_size=block_size, sees_tokens=is_told, output_rank=rank)
     return heads.requires_grad_(False)
 
 
@@ -94,7 +95,7 @@ def test_grown_trees(
 
 
 def test_of_equals_the_first_comes_first(heads: DraftHeads) -> None:
-    for weight in heads.linear_weights():
+    for *_, weight in heads.linear_weights():
         weight.zero_()
     tree = RankTree(((0,), (2,), (2, 0), (2, 1)))
     tokens = native(heads).tree(tree.levels).grow(context_of(2))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
-from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD
+from talkahead.backbone.checkpoint import EMBEDDINGS
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
@@ -16,6 +16,7 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_lm_drafter import DraftLmDrafter
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.mtp_drafter import MtpDrafter
+from talkahead.drafting.mtp_kind import head_tables
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.rank_paths import RankTree
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -27,7 +28,7 @@ from torch import Tensor
 
 WIDTH, VOCABULARY, SLOTS, POSITIONS = 32, 30, 6, 48
 CONFIG = DecoderConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 3, 2, 1, 16)
-MODULES, LENGTH = 3, 3
+MODULES, LENGTH, RANK = 3, 3, 16
 TREE = RankTree(((0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)))
 MAX_NODES = 4
 """Of decoders of drafts: so few that catching up takes several rounds."""
@@ -57,7 +58,9 @@ def make_modules(llama: Llama, kind: str) -> MtpModules:
         for module in modules:
             module.begin_as(llama)
     else:
-        modules = MtpModules.beginning_as(llama, MODULES, sees_tokens=kind == "mtp")
+        rank = RANK if kind == "narrow mtp" else None
+        sees_tokens = kind in ("mtp", "narrow mtp")
+        modules = MtpModules.beginning_as(llama, MODULES, sees_tokens=sees_tokens, output_rank=rank)
     return modules.double().requires_grad_(False)
 
 
@@ -74,14 +77,14 @@ def make_decoder(
     )
 
 
-def tables_of(llama: Llama) -> dict[str, Tensor]:
-    """What a module shares with its target."""
+def tables_of(llama: Llama, modules: MtpModules) -> dict[str, Tensor]:
+    """What a module shares with its target, and with the others."""
     state = llama.state_dict()
-    return {name: state[name] for name in (EMBEDDINGS, HEAD)}
+    return {EMBEDDINGS: state[EMBEDDINGS], **head_tables(modules, state)}
 
 
-def module_decoder(llama: Llama, module: MtpModule, slots: int = SLOTS) -> SlotDecoder:
-    state = {**tables_of(llama), **module.decoder.state_dict()}
+def module_decoder(llama: Llama, modules: MtpModules, module: MtpModule, slots: int = SLOTS) -> SlotDecoder:
+    state = {**tables_of(llama, modules), **module.decoder.state_dict()}
     return SlotDecoder(
         module.decoder.config,
         state,
@@ -109,11 +112,11 @@ def make_drafter(kind: str, llama: Llama, slots: int = SLOTS) -> Drafter:
         decoder = make_decoder(cut, positions=POSITIONS + LENGTH, slots=slots)
         return DraftLmDrafter(decoder, cut.model.embed_tokens.weight, LENGTH)
     modules = make_modules(llama, kind)
-    decoders = [module_decoder(llama, module, slots) for module in modules]
+    decoders = [module_decoder(llama, modules, module, slots) for module in modules]
     return MtpDrafter(modules, decoders, llama.model.embed_tokens.weight)
 
 
-KINDS = ("heads", "draft_lm", "mtp", "mtp without tokens", "mtp of the prompt")
+KINDS = ("heads", "draft_lm", "mtp", "narrow mtp", "mtp without tokens", "mtp of the prompt")
 
 
 class SometimesDrafter(NullDrafter):

@@ -166,6 +166,15 @@ static void hidden_of(const struct model *model, int64_t r, const struct workspa
     else memcpy(hidden, x, (size_t)model->hidden * sizeof *x);
 }
 
+/* What the head reads, in place of `rows` hidden states in space->normed. */
+static void narrow_states(const struct model *model, int64_t rows, struct workspace *space) {
+    if (!model->narrowing) return;
+    int64_t rank = model->narrowing->outputs;
+    product(model->narrowing, rows, space->normed, space->qkv, WRITE, &space->stage);
+    for (int64_t r = 0; r < rows; r++)
+        narrow(model->entering, space->qkv + r * rank, rank, space->normed + r * rank / model->entering);
+}
+
 /* Writes the hidden states [.., D] and logits [.., V] of the chunk's wanted rows, and moves on behind them. */
 static void read_out(const struct model *model, int64_t rows, enum wanted wanted, struct workspace *space,
                      float **hidden, float **logits) {
@@ -177,6 +186,7 @@ static void read_out(const struct model *model, int64_t rows, enum wanted wanted
         if (is_scored) narrow(model->entering, *hidden, size, space->normed + scored++ * size / model->entering);
         *hidden += size;
     }
+    narrow_states(model, scored, space);
     product(&model->head, scored, space->normed, *logits, WRITE, &space->stage);
     *logits += scored * model->head.outputs;
 }

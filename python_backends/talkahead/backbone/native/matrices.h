@@ -32,6 +32,12 @@ struct stage {
 /* Values in a word of activations. */
 INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }
 
+/* Words of a row that meets the matrix. Bytes in tiles are followed by weights of zero, up to a whole tile. */
+INLINE int64_t steps_of(const struct matrix *matrix) {
+    int64_t steps = matrix->inputs / packing_of(matrix->kind);
+    return matrix->kind == BYTES && matrix->parts ? blocks_of(TILE_WORDS, steps) * TILE_WORDS : steps;
+}
+
 /* x [count] as whole numbers from 1 to 255, where 128 is zero; returns what a step between them is worth. */
 static float narrow_to_bytes(const float *x, int64_t count, word *to) {
     vec largest = {0};
@@ -60,7 +66,7 @@ static const word *enter(const struct matrix *matrix, int64_t rows, const word *
     for (int64_t row = 0; row < rows; row++) {
         const float *from = (const float *)x + row * inputs;
         if (matrix->kind == BYTES)
-            stage->row_scales[row] = narrow_to_bytes(from, inputs, stage->narrowed + row * inputs / 4);
+            stage->row_scales[row] = narrow_to_bytes(from, inputs, stage->narrowed + row * steps_of(matrix));
         else
             split(from, inputs, stage->narrowed + row * PARTS * inputs / 2);
     }
@@ -114,7 +120,7 @@ INLINE void shape(struct stage *stage, int64_t rows) {
  * What tiles add up in the end goes straight to its place, anything else over `sums`. */
 static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                              struct stage *stage) {
-    int64_t steps = matrix->inputs / packing_of(matrix->kind), lines = rows * matrix->parts;
+    int64_t steps = steps_of(matrix), lines = rows * matrix->parts;
     int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines), outputs = matrix->outputs;
     int is_plain = matrix->kind == PAIRED && matrix->parts == 1 && mode == WRITE;
     struct task task = {matrix->panels, PANEL, steps, x, steps, stage->sums, PANEL, WRITE};
@@ -162,7 +168,7 @@ static int64_t product_abreast(const struct matrix *matrix, struct task task, in
 static void product_in_panels(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                               const struct stage *stage) {
     int64_t outputs = matrix->outputs, stride = stride_of(matrix->kind);
-    int64_t steps = matrix->inputs / packing_of(matrix->kind);
+    int64_t steps = steps_of(matrix);
     int kind = (int)matrix->kind;
     struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode};
     int64_t first = product_abreast(matrix, task, rows);
@@ -210,7 +216,7 @@ static void product(const struct matrix *matrix, int64_t rows, const word *x, fl
 /* `outputs` of a matrix's outputs from `first` on, which begins a panel. */
 static struct matrix slice_of(const struct matrix *matrix, int64_t first, int64_t outputs) {
     struct matrix slice = *matrix;
-    slice.panels += first / PANEL * (matrix->inputs / packing_of(matrix->kind)) * stride_of(matrix->kind);
+    slice.panels += first / PANEL * steps_of(matrix) * stride_of(matrix->kind);
     slice.outputs = outputs;
     if (matrix->kind == BYTES) slice.scales += first, slice.offsets += first;
     if (matrix->bias) slice.bias += first;

@@ -20,6 +20,7 @@ struct model {
     double epsilon;
     const struct layer *layers;
     const float *final_norm; /* [D] */
+    const struct matrix *narrowing; /* [r, D], whose outputs the head reads, at most (H + 2 K) d and D; NULL: none */
     struct matrix head;
     const float *cosines, *sines; /* [positions, d / 2] */
     word *cache;

@@ -8,6 +8,7 @@ struct heads {
     int64_t count, hidden, inner, vocabulary;
     const struct matrix *inward, *outward; /* [K] each, of H and of D outputs; no outward: H = D */
     const float *inner_biases, *biases;    /* [K, H] and [K, D]; biases: of outward */
+    const struct matrix *narrowings;       /* [K], of at most H outputs, which linears read; 0: these read states */
     const struct matrix *linears;          /* [K], of V outputs each */
     const float *token_rows;               /* [V, D], added where a token follows; 0: heads see the same state */
 };
@@ -124,7 +125,12 @@ static void grow_level(const struct heads *heads, const struct growth *growth, c
     int64_t size = heads->hidden, vocabulary = heads->vocabulary, width = growth->widths[level];
     const int64_t *parents = growth->parents + first - 1, *ranks = growth->ranks + first - 1;
     pass_block(heads, level, count * growing, room);
-    product(heads->linears + level, count * growing, (const word *)room->states, room->logits, WRITE, &room->stage);
+    const float *read = room->states;
+    if (heads->narrowings) {
+        product(heads->narrowings + level, count * growing, (const word *)read, room->inner, WRITE, &room->stage);
+        read = room->inner;
+    }
+    product(heads->linears + level, count * growing, (const word *)read, room->logits, WRITE, &room->stage);
     for (int64_t row = 0; row < count; row++, tokens += growth->nodes) {
         for (int64_t parent = 0; parent < growing; parent++) {
             list_likely(to_come, stream + row, level + 1, room->logits + (row * growing + parent) * vocabulary, vocabulary,

@@ -30,9 +30,9 @@ class FrameBlock(nn.Module):
 
     def forward(self, frames: Tensor, mask: Tensor) -> Tensor:
         padded = functional.pad(self.norm(frames) * mask, (0, 0, self.before, self.after))
-        around = side_by_side(padded, self.before + 1 + self.after)
+        around = side_by_side(padded.to(self.mix.weight.dtype), self.before + 1 + self.after)
         change: Tensor = self.out(functional.gelu(self.mix(around), approximate="tanh"))
-        return (frames + change) * mask
+        return (frames + change.to(frames.dtype)) * mask
 
 
 class CausalBlock(nn.Module):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.config import folder_beside
+from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import Frames, Units
 from talkahead.families.phonemic.text_encoder import TextEncoder
@@ -49,6 +50,8 @@ class PhonemePromptEncoder:
                 f"the talker's tokens have width {width}, the encoder's prompts "
                 f"{encoder.config.width}; they were trained apart: rebuild both with make train"
             )
+        if device.type == "cpu" and has_bfloat16_products():
+            encoder.to_bfloat16_products()
         voices = voices_of(folder_beside(folder, "vocoder"), encoder.config.voices)
         return cls(encoder.to(device), talker[EMBEDDINGS].to(device, torch.float32, copy=True), voices)
 

@@ -163,6 +163,11 @@ class NativeDecoder(CachedDecoder):
         )
 
     @property
+    def precision(self) -> torch.dtype:
+        """Of products."""
+        return self._precision
+
+    @property
     def head(self) -> object:
         """As it is packed."""
         return self._model.head

@@ -76,7 +76,7 @@ class MtpDrafter:
         modules = [
             NativeModule(
                 norm=module.hidden_norm.weight.detach().contiguous(),
-                projector=module.projector.weight.detach()[:, :width].T.contiguous(),
+                projector=module.projector.weight.detach()[:, :width],
                 token_rows=rows.detach().contiguous(),
                 states=states.values,
             )

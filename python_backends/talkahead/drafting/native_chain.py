@@ -15,8 +15,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from talkahead.backbone.arena import Arena
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_decoder import DraftDecoder
+from talkahead.drafting.draft_matrices import DraftMatrices
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import load_library
 from talkahead.speculation.context_addresses import ContextAddresses
@@ -37,7 +39,7 @@ class NativeModule:
 
     Args:
         norm: [D].
-        projector: [D, D], of the normed states.
+        projector: [D out, D in], of the normed states.
         token_rows: [V, D] by token, or [D].
         states: [R, T, D], of the module before.
     """
@@ -89,7 +91,8 @@ class NativeChain:
         self._length, self._vocabulary = length, first.vocab_size
         self._tells_probs = tells_probs
         self._library = load_library(SOURCE)
-        self._held: list[object] = [decoders]  # what C points at
+        matrices = DraftMatrices(first.precision)
+        self._held: list[object] = [decoders, matrices]  # what C points at
         fed = first.num_slots * first.max_nodes
         sampler = native_sampler()
         assert sampler is not None, "it compiles where decoders do"
@@ -107,7 +110,12 @@ class NativeChain:
             modules=_array(
                 _Module,
                 [
-                    _Module(**{name: self._at(one) for name, one in vars(module).items()})
+                    _Module(
+                        projector=matrices.pack([module.projector])[0],
+                        norm=self._at(module.norm),
+                        token_rows=self._at(module.token_rows),
+                        states=self._at(module.states),
+                    )
                     for module in modules
                 ],
             ),
@@ -119,6 +127,7 @@ class NativeChain:
             states=self._at(torch.empty(fed, first.hidden_size)),
             logits=self._at(torch.empty(first.num_slots + fed, first.vocab_size)),
             weights=self._at(sampler.workspace(first.vocab_size)),
+            memory=self._at(Arena().take(self._library.talkahead_chain_bytes(first.hidden_size))),
             decode=first.decode_address,
             draw=sampler.draw_address,
             draw_with_probs=sampler.draw_with_probs_address,

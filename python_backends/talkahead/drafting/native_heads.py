@@ -7,15 +7,15 @@ an output.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import Array, byref
+from ctypes import byref
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from talkahead.backbone.arena import Arena
-from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
-from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.backbone.native_decoder import refuse_uneven
+from talkahead.drafting.draft_matrices import DraftMatrices
 from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
 from talkahead.drafting.rank_paths import TreeLevel
 from talkahead.native_declarations import NativeStruct, native_struct
@@ -36,9 +36,6 @@ Linear = tuple[Tensor, Tensor]
 class NativeHeads:
     """Residual blocks with SiLU, one of each head, each with a linear layer onto the vocabulary.
 
-    In float32 and bfloat16 states stay float32, and weights are what they are, rounded to bfloat16 in the
-    latter; in int8 products are of whole numbers.
-
     Raises NativeUnavailable where it cannot be compiled or D or H do not fill vectors.
 
     Args:
@@ -48,7 +45,7 @@ class NativeHeads:
             packed once.
         token_rows: [V, D], added to what a head goes on from where a token follows; None: each sees the
             hidden state alone.
-        precision: of products; what the CPU does not multiply is float32.
+        precision: of products, as of `DraftMatrices`.
     """
 
     def __init__(
@@ -64,13 +61,9 @@ class NativeHeads:
         refuse_uneven({"hidden_size": hidden, "block_size": inner, "output_rank": rank})
         assert len(linears[0]) == 1 or rank <= inner, "C keeps what is narrowed where inner values were"
         self.library = library = load_library(SOURCE)
-        is_bytes = precision is torch.int8 and can_multiply(precision)
-        self._precision = precision
-        self._packer = packer = MatrixPacker(
-            decoder_library(), torch.int8 if is_bytes else torch.float32, in_tiles=has_tiles()
-        )
-        self._matrices = [self._packed([weight for weight, _ in layers]) for layers in (inward, outward)]
-        self._matrices += [self._packed(own) for own in zip(*linears, strict=True)]
+        self._packer = packer = DraftMatrices(precision)
+        self._matrices = [packer.pack([weight for weight, _ in layers]) for layers in (inward, outward)]
+        self._matrices += [packer.pack(own) for own in zip(*linears, strict=True)]
         self.heads = _Heads(
             count=len(linears),
             hidden=hidden,
@@ -85,17 +78,6 @@ class NativeHeads:
             token_rows=None if token_rows is None else packer.keep(token_rows),
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
-
-    def _packed(self, weights: Sequence[Tensor]) -> Array[NativeStruct]:
-        packed: dict[int, NativeStruct] = {}
-        matrices = (Matrix * len(weights))()
-        for place, weight in enumerate(weights):
-            if id(weight) not in packed:
-                wide = plain(weight)
-                rounded = wide.bfloat16().float() if self._precision is torch.bfloat16 else wide
-                packed[id(weight)] = self._packer.pack(rounded)
-            matrices[place] = packed[id(weight)]
-        return matrices
 
     def tree(self, levels: Sequence[TreeLevel]) -> NativeTree:
         """These heads, growing trees of one shape, which has a level at least."""

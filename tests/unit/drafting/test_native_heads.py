@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from talkahead.drafting import native_heads
+from talkahead.drafting import draft_matrices
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
@@ -81,7 +81,7 @@ def shortfall(heads: DraftHeads, hidden: Tensor, tokens: Tensor) -> float:
 def test_grown_trees(
     heads: DraftHeads, precision: torch.dtype, in_tiles: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_heads, "has_tiles", lambda: in_tiles)
+    monkeypatch.setattr(draft_matrices, "has_tiles", lambda: in_tiles)
     own = native(heads, precision).tree(TREE.by_depth.levels)
     for rows in (1, 7, 101):
         context = context_of(rows)

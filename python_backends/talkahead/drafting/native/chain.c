@@ -8,11 +8,8 @@
  * Shapes: S running rows; L drafted tokens; T positions of a slot's tables; W positions fed to a
  * slot at once, at most; D hidden size; V vocabulary.
  */
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "../../backbone/native/bursts.h"
+#include "../../backbone/native/matrices.h"
 #include "../../speculation/native/draws.h"
 
 struct decoder {
@@ -23,9 +20,10 @@ struct decoder {
 
 /* What a module is fed, [D]: its projector's product with the normed state, and what the token tells. */
 struct module {
-    const float *norm, *projector; /* [D]; [D in, D out] */
-    const float *token_rows;       /* [V, D], or [D] for all tokens */
-    float *states;                 /* [slots, T, D], of the module before */
+    struct matrix projector; /* of D outputs */
+    const float *norm;       /* [D] */
+    const float *token_rows; /* [V, D], or [D] for all tokens */
+    float *states;           /* [slots, T, D], of the module before */
 };
 
 struct drafter {
@@ -39,6 +37,7 @@ struct drafter {
     const int64_t *num_prompt;              /* [slots], positions before the first token; null: none */
     int64_t *said, *kept;                   /* [slots, T], [slots, num_kept] */
     float *x, *states, *logits, *weights;   /* room: [S W, D] twice, [S W, V], what draws need */
+    char *memory;                           /* room for products: talkahead_chain_bytes */
     decode_function *decode;
     draw_function *draw;
     draw_with_probs_function *draw_with_probs;
@@ -56,8 +55,6 @@ struct rows {
     float *probs;    /* [S, L + 1, V], the roots' zero; or null */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static int64_t *said_at(const struct drafter *drafter, int64_t slot, int64_t place) {
     return drafter->said + slot * drafter->table + least(place, drafter->table - 1);
 }
@@ -70,31 +67,56 @@ static int64_t prompt_of(const struct drafter *drafter, int64_t slot) {
     return drafter->num_prompt ? drafter->num_prompt[slot] : 0;
 }
 
-/* What a module is fed, [D], for a state and a token. */
-static void join(const struct drafter *drafter, const struct module *module, const float *state, int64_t token,
-                 float *restrict to) {
+static int64_t lay_out_stage(int64_t hidden, char *base, struct stage *stage) {
+    int64_t used = 0;
+    stage->tile_rows = 0;
+    TAKE(stage, narrowed, CHUNK * PARTS * hidden / 2);
+    TAKE(stage, row_scales, CHUNK);
+    TAKE(stage, sums, CHUNK * PARTS * PANEL);
+    return used;
+}
+
+int64_t talkahead_chain_bytes(int64_t hidden) {
+    struct stage stage;
+    return lay_out_stage(hidden, 0, &stage);
+}
+
+/* to [D] = a state, normed. */
+static void norm_state(const struct drafter *drafter, const float *norm, const float *state, float *to) {
     int64_t hidden = drafter->hidden;
     double squares = 0;
     for (int64_t i = 0; i < hidden; i++) squares += (double)state[i] * state[i];
     float scale = (float)(1 / sqrt(squares / (double)hidden + drafter->epsilon));
-    memcpy(to, module->token_rows + (drafter->sees_tokens ? token * hidden : 0), (size_t)hidden * sizeof *to);
-    for (int64_t i = 0; i < hidden; i++) {
-        float value = state[i] * scale * module->norm[i];
-        const float *weights = module->projector + i * hidden;
-        for (int64_t o = 0; o < hidden; o++) to[o] += value * weights[o];
+    for (int64_t i = 0; i < hidden; i++) to[i] = state[i] * scale * norm[i];
+}
+
+/* What the first layer is fed at a slot's `count` positions from `first` on, [count, D]: embeddings, or, of modules,
+ * what tokens tell, which is still to be added to the projected states that are written to `states` [count, D]. */
+static void gather(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t first, int64_t count, float *to,
+                  float *states) {
+    int64_t hidden = drafter->hidden, place = first - prompt_of(drafter, slot);
+    for (int64_t i = 0; i < count; i++, place++, to += hidden, states += hidden) {
+        const float *from = drafter->embeddings;
+        int64_t token = *said_at(drafter, slot, drafter->modules ? place + depth : place);
+        if (drafter->modules) {
+            const struct module *module = drafter->modules + depth;
+            norm_state(drafter, module->norm, state_at(drafter, depth, slot, place), states);
+            from = module->token_rows, token = drafter->sees_tokens ? token : 0;
+        }
+        memcpy(to, from + token * hidden, (size_t)hidden * sizeof *to);
     }
 }
 
-/* The first layer's input [D] at a slot's position. */
-static void enter(const struct drafter *drafter, int64_t depth, int64_t slot, int64_t position, float *to) {
-    int64_t place = position - prompt_of(drafter, slot);
-    if (drafter->modules) {
-        int64_t token = *said_at(drafter, slot, place + depth);
-        join(drafter, drafter->modules + depth, state_at(drafter, depth, slot, place), token, to);
-    } else {
-        int64_t token = *said_at(drafter, slot, place);
-        memcpy(to, drafter->embeddings + token * drafter->hidden, (size_t)drafter->hidden * sizeof *to);
+/* x [rows, D] += a module's projections of normed states [rows, D]. */
+static void project(const struct drafter *drafter, int64_t depth, int64_t rows, const float *states, float *x) {
+    struct stage stage;
+    int64_t hidden = drafter->hidden;
+    lay_out_stage(hidden, drafter->memory, &stage);
+    for (int64_t count; rows > 0; rows -= count, states += count * hidden, x += count * hidden) {
+        count = least(rows, CHUNK);
+        product(&drafter->modules[depth].projector, count, (const word *)states, x, ADD, &stage);
     }
+    if (stage.tile_rows) release_tiles();
 }
 
 /* Feeds each row up to W of the positions that it lacks before ends [S]; returns -1 if they do not fit, 1 if some are
@@ -111,8 +133,10 @@ static int feed_once(const struct drafter *drafter, const struct decoder *decode
         is_behind |= left > drafter->most_fed;
         lines[bursts.count] = s, slots[bursts.count] = slot;
         sizes[bursts.count++] = left = least(left, drafter->most_fed);
-        for (int64_t i = 0; i < left; i++, fed++) enter(drafter, depth, slot, length + i, drafter->x + fed * hidden);
+        gather(drafter, depth, slot, length, left, drafter->x + fed * hidden, drafter->states + fed * hidden);
+        fed += left;
     }
+    if (drafter->modules) project(drafter, depth, fed, drafter->states, drafter->x);
     /* Room for the logits of all rows that are fed, behind those of the rows as they are told. */
     float *logits = drafter->logits + rows->count * vocabulary;
     if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, needs_states ? LAST_LOGITS : LAST_ROWS,

@@ -1,73 +1,24 @@
-"""How all that the page of speculation measures is trained; manifests and the page are derived from it.
+"""What the page of speculation measures: drafts and talkers that are trained for it, by which commands.
 
 `python -m training --recipe NAME` makes one of them, with all that it needs, for the talker that is shipped.
+All drafts learn by `talkahead drafts train`, equally long, from equally much of what the talker says itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from talkahead.draft_training.draft_shape import DraftShape
 
-POSITIONS = 6_000
-"""Of a step, padded."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """So many steps, in which the learning rate rises to its peak, stays there, and falls."""
-
-    steps: int
-    rate: float
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How the draft of a name learns; the name tells its kind and size (`draft_training.draft_shape`).
-
-    Args:
-        soft: share of the loss that asks for the talker's distribution; the rest asks for the tokens.
-        fades: later heads or modules count less; else all count the same.
-        cut_from: the draft whose first heads it is. It does not learn by itself.
-        paper: whose design it is, down to the loss; else it is ours.
-    """
-
-    name: str
-    rounds: tuple[Round, ...]
-    soft: float
-    fades: bool = True
-    cut_from: str = ""
-    paper: str = ""
-
-    @property
-    def steps(self) -> int:
-        return sum(one.steps for one in self.rounds)
-
-    @property
-    def learner(self) -> str:
-        """The name of what learns."""
-        return self.cut_from or self.name
-
-    @property
-    def told(self) -> str:
-        """All of it in words."""
-        loss = f"{self.soft:.0%} of the loss the talker's own distribution"
-        loss = loss if self.soft else "plain cross-entropy"
-        weights = "" if self.fades else "; all count the same"
-        cut = f"; the first of {self.cut_from}" if self.cut_from else ""
-        return f"{self.steps:,} steps of {POSITIONS:,} positions{self._rates}; {loss}{weights}{cut}."
-
-    @property
-    def _rates(self) -> str:
-        rates = [one.rate for one in self.rounds]
-        if len(set(rates)) > 1:
-            told = ", then ".join(f"{one.steps:,} at a peak rate of {one.rate:g}" for one in self.rounds)
-            return f": {told}"
-        steps = ", ".join(f"{one.steps:,}" for one in self.rounds)
-        return f"{f' in rounds of {steps}' if len(rates) > 1 else ''} at a peak rate of {rates[0]:g}"
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Recipe:
-        return cls(**{**fields, "rounds": tuple(Round(**one) for one in fields["rounds"])})
+MINUTES, SECONDS = 100, 2_000
+"""Of the talker's own speech, and of learning from it, of each draft."""
+SHIPPED = ("heads", "mtp", "draft_lm")
+PAPERS = {"heads-blind": "Li et al. 2025", "mtp-blind": "Tian et al. 2025", "mtp-1-blind": "Tian et al. 2025"}
+"""Whose design a draft is, down to the loss; others are ours."""
+DRAFTS = (*SHIPPED, "heads-6", "mtp-1", *PAPERS, "draft_lm-1", "draft_lm-2")
+TUNED, SMALLER = "tuned", "smaller"
+TALKERS = {TUNED: 1_400, SMALLER: 400}
+"""Talkers that are not shipped, and the steps that they learn after the shipped one: together with heads, and
+with its first nine layers."""
+SMALLER_LAYERS = 9
 
 
 def command(name: str) -> str:
@@ -75,26 +26,12 @@ def command(name: str) -> str:
     return f"python -m training --recipe {name}"
 
 
-SHIPPED = ("heads", "mtp", "draft_lm")
-TUNED, SMALLER = "tuned", "smaller"
-TALKERS = {TUNED: 1_400, SMALLER: 400}
-"""Of talkers that are not shipped, the steps that they learn after the shipped one: `training.tune_base`, and
-`training.train_talker` with its first nine layers."""
-SMALLER_LAYERS = 9
-
-_HEADS = (Round(850, 1.2e-3), Round(1_000, 1.2e-3), Round(1_000, 1.2e-3), Round(1_300, 1.2e-3))
-_MODULES = (Round(850, 1.2e-3),)
-_DEPTH = (Round(400, 1e-3),)
-_ALL = (
-    Recipe("heads", _HEADS, 0.8, cut_from="heads-6"),
-    Recipe("heads-6", _HEADS, 0.8),
-    Recipe("heads-blind", _HEADS, 0.0, paper="Li et al. 2025"),
-    Recipe("mtp", _MODULES, 0.8),
-    Recipe("mtp-1", _MODULES, 0.8),
-    Recipe("mtp-blind", _MODULES, 0.0, fades=False, paper="Tian et al. 2025"),
-    Recipe("mtp-1-blind", _MODULES, 0.0, fades=False, paper="Tian et al. 2025"),
-    Recipe("draft_lm", (Round(850, 1.2e-3), Round(900, 1e-3)), 0.8),
-    *(Recipe(f"draft_lm-{layers}", _DEPTH, 0.5) for layers in (1, 2, 3)),
-)
-RECIPES = {one.name: one for one in _ALL}
-"""By name. What a paper proposed learns for as long as what is shipped of its kind."""
+def told(name: str) -> str:
+    """How a draft or a talker learns."""
+    if name == TUNED:
+        return f"the shipped talker learns on together with heads for {TALKERS[TUNED]:,} steps"
+    if name == SMALLER:
+        return f"the shipped talker's first {SMALLER_LAYERS} layers learn on for {TALKERS[SMALLER]:,} steps"
+    shape = DraftShape.of(name)
+    loss = f"{shape.soft:.0%} of the loss the talker's own distribution" if shape.soft else "cross-entropy"
+    return f"`talkahead drafts train {shape.options}`: {loss}{'' if shape.fades else '; all count the same'}"

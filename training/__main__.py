@@ -13,15 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from talkahead.draft_training.draft_shape import DraftShape
-from talkahead.drafting.drafters import DRAFTERS
 from talkahead.manifest import sha256
 
-from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
+from instruments.recipes import DRAFTS, MINUTES, SECONDS, SHIPPED, SMALLER_LAYERS, TALKERS, TUNED, command
 from training.code_corpus import VOICES
 
 STAGES = ("corpus", "codec", "dataset", "talker", "export", "drafts", "calibrate")
-
-
 CHECKPOINTS = Path("training/checkpoints")
 """What of the codec is not shipped lies there: the encoder of its frames."""
 
@@ -49,64 +46,62 @@ def stages(options: argparse.Namespace) -> Iterator[tuple[str, Words]]:
         ),
     )
     yield "export", ("training.export", "--training", out, "--repository", options.repository)
+    yield from (("drafts", words) for words in _write_draft_texts(options))
     for drafter in SHIPPED:
-        yield "drafts", ("talkahead", *_own_drafts(drafter, options))
+        yield "drafts", _train_drafts(drafter, options)
     yield "calibrate", _calibrate(options.repository, dataset)
 
 
-def _own_drafts(drafter: str, options: argparse.Namespace) -> Words:
+def _train_drafts(name: str, options: argparse.Namespace) -> Words:
     """What a user trains drafts with, of a talker's own speech."""
+    folder = () if name in SHIPPED else ("--folder", name)
     return (
-        *("drafts", "train", "--repository", options.repository, "--drafter", drafter, "--replace"),
-        *("--minutes", options.draft_minutes),
+        *("talkahead", "drafts", "train", *DraftShape.of(name).options.split(), *folder, "--replace"),
+        *("--repository", options.repository, "--minutes", options.draft_minutes),
+        *("--texts", _draft_texts(options), "--seconds", options.draft_seconds),
     )
+
+
+def _draft_texts(options: argparse.Namespace) -> Path:
+    found: Path = options.build / "training" / "draft-texts.txt"
+    return found
+
+
+def _write_draft_texts(options: argparse.Namespace) -> Iterator[Words]:
+    """Once: a draft goes on with the texts that it began with."""
+    if not _draft_texts(options).exists():
+        yield ("training.draft_texts", "--out", _draft_texts(options))
 
 
 def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
     """The commands that make what `--recipe` names."""
-    out, codec = options.build / "training", options.repository / "vocoder" / "1"
-    dataset = out / f"dataset-{sha256(codec / 'codec.safetensors')[:12]}.npz"
-    if not dataset.exists():
+    if {TUNED, *DRAFTS} & set(options.recipe):
+        yield from _write_draft_texts(options)
+    yield from (_train_drafts(name, options) for name in options.recipe if name in DRAFTS)
+    talkers = [name for name in options.recipe if name in TALKERS]
+    codec = options.repository / "vocoder" / "1"
+    dataset = options.build / "training" / f"dataset-{sha256(codec / 'codec.safetensors')[:12]}.npz"
+    if talkers and not dataset.exists():
         yield ("training.code_corpus", "--codec", CHECKPOINTS, "--out", dataset)
-    drafts = [name for name in options.recipe if name in RECIPES]
-    if drafts:
-        yield _drafts(drafts, options, dataset)
-        yield _export_drafts(drafts, options)
-    heads = [name for name in drafts if DRAFTERS[DraftShape.of(name).drafter].is_tree]
-    if heads:
-        yield (*_calibrate(options.repository, dataset), "--heads", *heads)
-    if TUNED in options.recipe:
-        tuned = options.build / TUNED
-        yield (
-            *("training.tune_base", "--repository", options.repository, "--dataset", dataset),
-            *("--out", tuned, "--steps", TALKERS[TUNED]),
-        )
-        yield (*_calibrate(tuned, dataset), "--heads", "heads")
-    if SMALLER in options.recipe:
-        yield (
-            *("training.train_talker", "--start", options.repository, "--layers", SMALLER_LAYERS),
-            *("--codec", codec, "--dataset", dataset, "--out", out / SMALLER, "--steps", TALKERS[SMALLER]),
-        )
-        yield (
-            *("training.export", "--training", out / SMALLER, "--models", "encoder", "talker"),
-            *("--data", dataset.with_suffix(".json"), "--repository", options.build / SMALLER),
-            *("--made-by", command(SMALLER)),
-        )
+    for name in talkers:
+        yield from _talker(name, options, dataset)
 
 
-def _drafts(names: Sequence[str], options: argparse.Namespace, dataset: Path) -> Words:
-    return (
-        *("training.train_drafts", "--recipe", *names, "--dataset", dataset),
-        *("--out", options.build / "training" / "drafts", "--repository", options.repository),
+def _talker(name: str, options: argparse.Namespace, dataset: Path) -> Iterator[Words]:
+    """One that goes on from the shipped one, in a repository of its own."""
+    out, repository = options.build / "training" / name, options.build / name
+    shape = ("--heads", DraftShape.of("heads").size) if name == TUNED else ("--layers", SMALLER_LAYERS)
+    yield (
+        *("training.train_talker", "--start", options.repository, *shape, "--dataset", dataset),
+        *("--codec", options.repository / "vocoder" / "1", "--out", out, "--steps", TALKERS[name]),
     )
-
-
-def _export_drafts(names: Sequence[str], options: argparse.Namespace) -> Words:
-    drafts = options.build / "training" / "drafts"
-    return (
-        *("training.export_drafts", "--names", *names),
-        *("--drafts", drafts, "--repository", options.repository),
+    yield (
+        *("training.export", "--training", out, "--models", "encoder", "talker", "--repository", repository),
+        *("--data", dataset.with_suffix(".json"), "--made-by", command(name)),
     )
+    if name == TUNED:
+        own = argparse.Namespace(**{**vars(options), "repository": repository})
+        yield (*_train_drafts("heads", own), "--start", out / "heads")
 
 
 def _calibrate(repository: Path, dataset: Path) -> Words:
@@ -124,15 +119,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--draft-minutes",
         type=float,
-        default=60,
-        help="of its own speech, that drafts learn from",
+        default=MINUTES,
+        help="of its own speech, that drafts learn from (%(default)s)",
+    )
+    parser.add_argument(
+        "--draft-seconds", type=float, default=SECONDS, help="that each draft learns (%(default)s)"
     )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     chosen.add_argument(
         "--recipe",
         nargs="+",
-        choices=(*RECIPES, *TALKERS),
+        choices=(*DRAFTS, *TALKERS),
         help="of drafts, and of talkers that are not shipped",
     )
     options = parser.parse_args(arguments)

@@ -22,7 +22,7 @@ MTP = ("mtp-1", "mtp")
 BLIND_MTP = ("mtp-1-blind", "mtp-blind")
 """As Tian et al. propose them: likewise, and the losses of all modules count the same."""
 DRAFT_LM = "draft_lm"
-DEPTHS = ("draft_lm-1", "draft_lm-2", "draft_lm-3")
+DEPTHS = ("draft_lm-1", "draft_lm-2", DRAFT_LM)
 """Of so many of the talker's layers, which learned together and equally long."""
 TOLERANCES = (1, 2, 3, 4)
 TOP_KS = (2, 4, 8, 16, 32, 64, 128)

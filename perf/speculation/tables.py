@@ -8,7 +8,7 @@ from typing import Any
 from talkahead.speculation.contracts import Preserves
 
 from instruments import report
-from instruments.recipes import RECIPES, SHIPPED, SMALLER, SMALLER_LAYERS, TALKERS, TUNED, command
+from instruments.recipes import DRAFTS, PAPERS, SHIPPED, TALKERS, command, told
 from perf.speculation import served
 from perf.speculation.bench import Row
 from perf.speculation.methods import NO_DRAFT, Method, Talker
@@ -217,14 +217,11 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
 
 def _recipes() -> Iterator[dict[str, str]]:
     """How everything is trained, and by which command."""
-    told = {name: recipe.told for name, recipe in RECIPES.items()}
-    base = f"the shipped talker and its heads learn on together for {TALKERS[TUNED]:,} steps"
-    few = f"the shipped talker's first {SMALLER_LAYERS} layers learn on for {TALKERS[SMALLER]:,} steps"
-    for name, how in {**told, TUNED: base, SMALLER: few}.items():
+    for name in (*DRAFTS, *TALKERS):
         yield {
             "name": named(name),
-            "shipped": "one by `talkahead drafts train`" if name in SHIPPED else "no",
-            "how it learns": how,
+            "shipped": "yes" if name in SHIPPED else "no",
+            "how it learns": told(name),
             "command": f"`{command(name)}`",
         }
 
@@ -242,8 +239,7 @@ def _drafter(row: Row) -> str:
 
 def named(draft: str) -> str:
     """With the paper whose own design it is, down to the loss."""
-    recipe = RECIPES.get(draft)
-    return f"{draft} ({recipe.paper})" if recipe and recipe.paper else draft
+    return f"{draft} ({PAPERS[draft]})" if draft in PAPERS else draft
 
 
 def _method(row: Row) -> Method:

@@ -13,8 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from talkahead.config import RequestOptions
-from talkahead.draft_training.own_speech import SLOTS, Talker, speak
-from talkahead.draft_training.tokens_per_step import committed_per_step
+from talkahead.draft_training.own_speech import SLOTS, Talker, Utterance, speak
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import WEIGHTS, load_drafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
@@ -54,6 +53,11 @@ def count_acceptance(
     for nodes in sorted(sizes):
         drafting = load_drafter(folder, talker, pool, DraftOptions(nodes, tells_probs=False))
         spoken = speak(decoder, drafting, MatchVerifier(), prompts, sampling, seed, make_step)
-        committed[nodes] = round(committed_per_step(spoken), 4)
+        committed[nodes] = round(_committed_per_step(spoken), 4)
         steps = max(steps, sum(one.steps for one in spoken))
     return Acceptance(sha256(folder / WEIGHTS), steps, sampling.temperature, sampling.top_p, committed)
+
+
+def _committed_per_step(utterances: Sequence[Utterance]) -> float:
+    """Tokens of a step, root included; the first token of each utterance comes without one."""
+    return sum(len(one.tokens) - 1 for one in utterances) / sum(one.steps for one in utterances)

@@ -88,7 +88,7 @@ class Teaching:
         tokens = lesson.tokens[where]
         if not self.soft:
             return functional.cross_entropy(logits.float(), tokens)
-        expected = self._expected(lesson.hidden[where]) if lesson.expected is None else lesson.expected[where]
+        expected = self._expected(lesson.hidden[where])
         nats: Tensor = _Nats.apply(logits, tokens, expected, self.soft)  # type: ignore[no-untyped-call]
         return nats
 

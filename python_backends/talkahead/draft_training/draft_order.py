@@ -10,6 +10,7 @@ import torch
 from talkahead.draft_training.draft_shape import DraftShape
 from talkahead.draft_training.reader import VERSION
 from talkahead.drafting.draft_files import CONFIG, draft_folder
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.errors import TalkaheadError
 
 
@@ -20,10 +21,12 @@ class DraftOrder:
     Args:
         minutes: of speech to learn from.
         heads: None: as many as usual.
+        is_blind: heads or modules that are told no tokens.
         block_size: of each head; None: by the talker's width.
         steps: None: by the amount of speech.
         seconds: that learning may take.
         work: None: a folder within the repository, which Triton does not look at.
+        folder: of the draft, beside the talker's others; None: named like the drafter, where it is served.
         replaces: whether a draft that is there gives way.
         start: a draft to begin from, of the same shape; None: as near to the talker as can be.
     """
@@ -33,6 +36,7 @@ class DraftOrder:
     drafter: str = "heads"
     minutes: float = 60.0
     heads: int | None = None
+    is_blind: bool = False
     block_size: int | None = None
     steps: int | None = None
     seconds: float | None = None
@@ -40,6 +44,7 @@ class DraftOrder:
     seed: int = 1
     device: str = "cpu"
     work: Path | None = None
+    folder: str | None = None
     replaces: bool = False
     start: Path | None = None
 
@@ -49,23 +54,40 @@ class DraftOrder:
 
     @property
     def destination(self) -> Path:
-        return draft_folder(self.talker, self.drafter)
+        return draft_folder(self.talker, self.name)
+
+    @property
+    def command(self) -> str:
+        """Which draft it asks for, for its manifest."""
+        folder = "" if self.folder is None else f" --folder {self.folder}"
+        return f"talkahead drafts train {self.shape.options}{folder}"
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return self.folder or self.drafter
 
     @property
     def work_folder(self) -> Path:
         """Triton reads folders of a model that are named like versions alone."""
-        return self.work or self.repository / "talker" / "drafts-work" / self.drafter
+        return self.work or self.repository / "talker" / "drafts-work" / self.name
 
     @property
     def shape(self) -> DraftShape:
-        name = f"{self.drafter}-{self.heads}" if self.heads else self.drafter
-        return DraftShape.of(name)
+        size, blind = f"-{self.heads}" if self.heads else "", "-blind" if self.is_blind else ""
+        return DraftShape.of(f"{self.drafter}{size}{blind}")
 
     def check(self) -> None:
         """Raises TalkaheadError for what cannot begin."""
         if not (self.talker / CONFIG).exists():
             raise TalkaheadError(
                 f"--repository {self.repository} holds no talker ({self.talker / CONFIG} is missing)"
+            )
+        if self.is_blind and self.drafter == "draft_lm":
+            raise TalkaheadError("--blind: heads and modules may be; a draft_lm reads tokens alone")
+        if self.folder in set(DRAFTERS) - {self.drafter}:
+            raise TalkaheadError(
+                f"--folder {self.folder}: there a draft of {self.folder} is served, none of {self.drafter}"
             )
         if self.device not in (allowed := _devices()):
             raise TalkaheadError(

@@ -86,8 +86,9 @@ class DraftRun:
     def _recipe(self) -> dict[str, Any]:
         """All that what lies in the work folder depends on."""
         order = self._order
-        asked = (*("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed"),)
+        asked = (*("minutes", "block_size", "steps", "seconds", "rate", "seed"),)
         return {
+            "draft": order.shape.name,
             "talker": self._target,
             "start": sha256(order.start / WEIGHTS) if order.start else None,
             "texts": sha256(order.texts),
@@ -192,7 +193,7 @@ class DraftRun:
             f"{curriculum.places:,} places"
         )
         learner = Learner(
-            *(network, part, curriculum, exam.some(_EXAM), folder),
+            *(network, order.shape, part, curriculum, exam.some(_EXAM), folder),
             order.seconds,
             self._followed if self._is_tree else lambda network: "",
         )
@@ -295,7 +296,7 @@ class DraftRun:
             "tokens_per_step": round(gain.tokens_per_step, 4),
         }
         Manifest(
-            f"talkahead drafts train --drafter {order.drafter}",
+            order.command,
             f"talkahead {talkahead.__version__}",
             f"{minutes} of what the talker said by itself, of {count} texts ({sha256(order.texts)[:12]})",
             learned["steps"],
@@ -308,7 +309,7 @@ class DraftRun:
     def _put(self) -> None:
         """Beside the talker, in one move; the work folder is of no more use."""
         order, old = self._order, self._order.work_folder / "replaced"
-        beside = order.repository / "talker" / f"drafts-ready-{order.drafter}"
+        beside = order.repository / "talker" / f"drafts-ready-{order.name}"
         shutil.rmtree(beside, ignore_errors=True)
         shutil.copytree(self._draft, beside, ignore=shutil.ignore_patterns(_LEARNED))
         order.destination.parent.mkdir(exist_ok=True)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from talkahead.backbone.llama import Llama
 from talkahead.draft_training.curriculum import Curriculum
 from talkahead.draft_training.draft_losses import Teaching, weighted
+from talkahead.draft_training.draft_shape import DraftShape
 from talkahead.draft_training.fast_products import fast_products
 from talkahead.draft_training.lesson import Lesson
 from talkahead.draft_training.optimizers import optimizers_of
@@ -23,8 +24,6 @@ from talkahead.drafting.mtp_modules import MtpModules
 Network = DraftHeads | MtpModules | Llama
 TABLES = ("embed_tokens", "lm_head", "linears")
 """Matrices that are no hidden ones."""
-_SOFT = 0.8
-"""Of the loss asks for the talker's own distribution: trials with our talker, `instruments.recipes`."""
 _DECAY = 0.05
 _PATIENCE = 5
 """Measurements without a better one, after which nothing more is to be learned."""
@@ -34,6 +33,7 @@ class Learner:
     """Takes a network from step to step; the best one by held-out loss is what is kept.
 
     Args:
+        shape: by which it learns.
         part: of the talker, that the network began from.
         exam: lessons of speech that is not learned from.
         folder: where the run is kept, so that it can go on.
@@ -44,6 +44,7 @@ class Learner:
     def __init__(
         self,
         network: Network,
+        shape: DraftShape,
         part: Llama,
         curriculum: Curriculum,
         exam: Sequence[Lesson],
@@ -51,10 +52,10 @@ class Learner:
         seconds: float | None,
         note: Callable[[Network], str],
     ) -> None:
-        self._network = network
+        self._network, self._fades = network, shape.fades
         self._curriculum, self._exam, self._seconds, self._note = curriculum, exam, seconds, note
         self._device = part.lm_head.weight.device
-        self._teaching = Teaching(part, curriculum.places, _SOFT)
+        self._teaching = Teaching(part, curriculum.places, shape.soft)
         self._judging = Teaching(part, curriculum.places)
         self._optimizers = optimizers_of(network, TABLES, _DECAY)
         self._state = TrainingState(folder / "run.pt", network, *self._optimizers)
@@ -83,7 +84,7 @@ class Learner:
     @property
     def best_nats(self) -> list[float]:
         """Held-out, of each guess of the best network."""
-        return min(self._nats, key=_loss)
+        return min(self._nats, key=self._loss)
 
     @property
     def _progress(self) -> float:
@@ -93,7 +94,7 @@ class Learner:
 
     @property
     def _is_over(self) -> bool:
-        losses = list(map(_loss, self._nats))
+        losses = list(map(self._loss, self._nats))
         return self._progress >= 1.0 or (len(losses) > _PATIENCE and min(losses[-_PATIENCE:]) > min(losses))
 
     def _take(self, lesson: Lesson) -> None:
@@ -102,7 +103,7 @@ class Learner:
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(weighted(self._losses(self._teaching, lesson)))
+        torch.autograd.backward(weighted(self._losses(self._teaching, lesson), fades=self._fades))
         nn.utils.clip_grad_norm_(self._network.parameters(), 1.0)
         for optimizer in self._optimizers:
             optimizer.step()
@@ -118,7 +119,7 @@ class Learner:
         with torch.no_grad():
             nats = torch.stack([self._losses(self._judging, lesson) for lesson in self._exam]).mean(0)
         self._nats.append(nats.tolist())
-        if _loss(self._nats[-1]) <= min(map(_loss, self._nats)):
+        if self._loss(self._nats[-1]) <= min(map(self._loss, self._nats)):
             self._best = {name: value.clone() for name, value in self._network.state_dict().items()}
         shown = " ".join(f"{one:.3f}" for one in self._nats[-1])
         say(
@@ -129,7 +130,6 @@ class Learner:
         self._state.notes = {"nats": self._nats, "best": self._best, "seconds": self._spent}
         self._state.save(self._step)
 
-
-def _loss(nats: list[float]) -> float:
-    """As learning weights them: the first guess decides whether the others count."""
-    return float(weighted(torch.tensor(nats)))
+    def _loss(self, nats: list[float]) -> float:
+        """As learning weights them."""
+        return float(weighted(torch.tensor(nats), fades=self._fades))

@@ -23,14 +23,12 @@ class Lesson:
         starts: int64 [B], the row whose hidden state draws the first frame.
         hidden: [B, T, D], the talker's; hidden[:, t] draws tokens[:, t].
         tokens: int64 [B, T], frames and the end of speech, then IGNORE.
-        expected: bfloat16 [B, T, V], the talker's distribution of each token, where it is at hand.
     """
 
     rows: Tensor
     starts: Tensor
     hidden: Tensor
     tokens: Tensor
-    expected: Tensor | None = None
 
     @property
     def known(self) -> Tensor:

@@ -26,26 +26,5 @@ class Schedule:
         return self.peak * min(1.0, (step + 1) / self.warm_up, max(_LAST, left))
 
     def apply(self, optimizer: torch.optim.Optimizer, step: int) -> None:
-        _set(optimizer, self.rate(step))
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """Schedules one after another."""
-
-    schedules: tuple[Schedule, ...]
-
-    def rate(self, step: int) -> float:
-        for one in self.schedules[:-1]:
-            if step < one.steps:
-                return one.rate(step)
-            step -= one.steps
-        return self.schedules[-1].rate(step)
-
-    def apply(self, optimizer: torch.optim.Optimizer, step: int) -> None:
-        _set(optimizer, self.rate(step))
-
-
-def _set(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+        for group in optimizer.param_groups:
+            group["lr"] = self.rate(step)

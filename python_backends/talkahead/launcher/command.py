@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         status: int = options.run(options)
     except TalkaheadError as error:
@@ -78,7 +78,7 @@ def _doctor(options: argparse.Namespace) -> int:
     return examine(options.repository.resolve(), (options.grpc_port, options.http_port, options.metrics_port))
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="talkahead", description="Streaming text-to-speech on NVIDIA Triton.", allow_abbrev=False
     )

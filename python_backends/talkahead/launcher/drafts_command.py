@@ -6,6 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # torch takes seconds, and other commands do without
+    from talkahead.draft_training.draft_order import DraftOrder
 
 
 def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], float]) -> None:
@@ -40,7 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
         "--heads",
         type=_count,
         metavar="N",
-        help="tokens that heads look ahead (default: 4); of mtp its modules (2), of draft_lm its layers (3)",
+        help="tokens that heads look ahead (default: 4); of mtp its modules (3), of draft_lm its layers (3)",
+    )
+    add(
+        "--blind",
+        action="store_true",
+        help="heads or modules that see hidden states alone and learn as they were published (Li et al. "
+        "2025, Tian et al. 2025); others are told the tokens that they continue, and are followed further",
     )
     add("--block-size", type=_count, metavar="N", help="of each head (default: by the talker's width)")
     add("--steps", type=_count, metavar="N", help="of learning at most (default: by the amount of speech)")
@@ -55,39 +65,51 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
         metavar="FOLDER",
         help="a draft to begin from, such as the one there is for an earlier state of the talker",
     )
+    add(
+        "--folder",
+        metavar="NAME",
+        help="of the draft, beside the talker's others (default: the drafter's name, where it is served)",
+    )
     add("--replace", action="store_true", help="train anew what is there already, and put it in its place")
 
 
 def run(options: argparse.Namespace) -> int:
     """Raises TalkaheadError for what cannot be done."""
+    from talkahead.draft_training.draft_run import DraftRun
+
+    if options.texts is None:
+        _say(
+            "texts: none given, so two hundred sentences are spoken over and over; --texts FILE teaches more"
+        )
+    DraftRun(order_of(options), _say).carry_out()
+    return 0
+
+
+def order_of(options: argparse.Namespace) -> DraftOrder:
+    """What the command line asks for."""
     import torch
 
     from talkahead.draft_training.draft_order import DraftOrder
-    from talkahead.draft_training.draft_run import DraftRun
     from talkahead.draft_training.texts import DEFAULT
 
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if options.texts is None:
-        _say(
-            "texts: none given, so two hundred sentences are spoken over and over; --texts FILE teaches more"
-        )
-    order = DraftOrder(
+    return DraftOrder(
         repository=options.repository.resolve(),
         texts=options.texts or DEFAULT,
         device=device,
+        is_blind=options.blind,
         replaces=options.replace,
         start=options.start.resolve() if options.start else None,
         **{
             name: getattr(options, name)
             for name in (
                 *("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed", "work"),
+                "folder",
             )
         },
     )
-    DraftRun(order, _say).carry_out()
-    return 0
 
 
 def _say(line: str) -> None:

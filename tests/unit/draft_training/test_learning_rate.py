@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from talkahead.draft_training.schedule import Rounds, Schedule
+from talkahead.draft_training.schedule import Schedule
 
 
 def test_the_three_parts_of_a_run() -> None:
@@ -17,11 +17,3 @@ def test_the_three_parts_of_a_run() -> None:
 def test_without_a_way_down_a_run_can_go_on() -> None:
     short, long = Schedule(1.0, 50, 10, decay=0.0), Schedule(1.0, 500, 10, decay=0.3)
     assert [short.rate(step) for step in range(50)] == [long.rate(step) for step in range(50)]
-
-
-def test_rounds_follow_one_another() -> None:
-    first, second = Schedule(1.0, 10, 2, 0.5), Schedule(0.5, 20, 2, 0.5)
-    rounds = Rounds((first, second))
-    assert [rounds.rate(step) for step in range(10)] == [first.rate(step) for step in range(10)]
-    assert [rounds.rate(10 + step) for step in range(20)] == [second.rate(step) for step in range(20)]
-    assert rounds.rate(9) < rounds.rate(11) > rounds.rate(29)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import torch
 from periodic_talker import WIDTH, periodic_talker
 from talkahead.config import RequestOptions
 from talkahead.draft_training.beginnings import part_of
-from talkahead.draft_training.draft_losses import Teaching
 from talkahead.draft_training.lesson import IGNORE, drawing
 from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.speech_store import SpeechStore
@@ -70,13 +68,3 @@ def test_lessons_hold_every_utterance_once_a_pass_and_a_run_goes_on_where_it_was
     assert all(batch.numel() <= 80 or len(batch) == 1 for batch in batches)
     later = next(lessons.endless(seed=3, first=count + 2)).tokens
     assert torch.equal(later, batches[count + 2])
-
-
-def test_a_soft_lesson_needs_no_more_than_states(store: SpeechStore, talker: Path) -> None:
-    """Told the talker's distributions or not, a loss is the same."""
-    whole = part_of(talker, (0, 1))
-    (lesson,) = StoredLessons(store, whole, positions=60, tells_rows=True).some(1)
-    told = replace(lesson, expected=whole.lm_head(lesson.hidden).softmax(-1))
-    teaching = Teaching(whole, soft=0.8)
-    draft = part_of(talker, (0,))
-    torch.testing.assert_close(teaching.losses(draft, lesson), teaching.losses(draft, told))

@@ -10,7 +10,7 @@ import pytest
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Preserves
 
-from instruments.recipes import RECIPES, TALKERS
+from instruments.recipes import DRAFTS, TALKERS
 from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Method, Talker
@@ -64,8 +64,8 @@ def test_what_is_absent_can_be_trained_by_its_recipe(tmp_path: Path) -> None:
     """Of a talker alone, every row but plain decoding waits for something that has a command."""
     lost = absent(Installation(tmp_path))
     names = {one.name for one in lost}
-    assert names <= {*RECIPES, *TALKERS} and {"heads", "mtp-blind", "draft_lm-2", "smaller"} <= names
-    assert names | {"heads-6"} == {*RECIPES, *TALKERS}  # and there is no recipe that no row asks for
+    assert names <= {*DRAFTS, *TALKERS} and {"heads", "mtp-blind", "draft_lm-2", "smaller"} <= names
+    assert names | {"heads-6"} == {*DRAFTS, *TALKERS}  # and there is no recipe that no row asks for
 
 
 def test_six_heads_are_compared_with_four_where_their_trees_differ(found: Installation) -> None:

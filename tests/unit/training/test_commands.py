@@ -11,21 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from talkahead.draft_training.draft_order import DraftOrder
+from talkahead.draft_training.draft_shape import DraftShape
+from talkahead.launcher import command as launcher
+from talkahead.launcher import drafts_command
 from talkahead.manifest import sha256
 
 import build_engines.__main__ as engines
 from build_engines import calibrate
-from instruments.recipes import RECIPES, SHIPPED, TALKERS
+from instruments.recipes import DRAFTS, MINUTES, SECONDS, SHIPPED, TALKERS
 from training import __main__ as training
-from training import (
-    code_corpus,
-    export,
-    export_drafts,
-    train_drafts,
-    train_spectral_codec,
-    train_talker,
-    tune_base,
-)
+from training import train_spectral_codec, train_talker
 
 Command = list[str]
 
@@ -64,10 +60,15 @@ def heard(module: Any, name: str, command: Command, monkeypatch: pytest.MonkeyPa
     return told[0]
 
 
+def ordered(command: Command) -> DraftOrder:
+    """What `talkahead drafts train` is asked for."""
+    return drafts_command.order_of(launcher.make_parser().parse_args(command[1:]))
+
+
 def test_everything_is_made_in_order(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
     commands = run()
     assert [command[0].removeprefix("training.") for command in commands] == [
-        *("spectral_corpus", "train_spectral_codec", "code_corpus", "train_talker", "export"),
+        *("spectral_corpus", "train_spectral_codec", "code_corpus", "train_talker", "export", "draft_texts"),
         *(["talkahead"] * len(SHIPPED)),
         "build_engines",
     ]
@@ -76,30 +77,39 @@ def test_everything_is_made_in_order(run: Any, monkeypatch: pytest.MonkeyPatch) 
     talker = heard(train_talker, "train", commands[3], monkeypatch)
     assert talker.codec.parent == talker.out == codec.out
     assert talker.dataset == heard(calibrate, "run", commands[-1], monkeypatch).dataset
-    trained = [command[command.index("--drafter") + 1] for command in commands[5:-1]]
-    assert tuple(trained) == SHIPPED
+    orders = [ordered(command) for command in commands[6:-1]]
+    assert tuple(order.name for order in orders) == SHIPPED
+    assert {str(order.texts) for order in orders} == {commands[5][commands[5].index("--out") + 1]}
 
 
-def test_each_recipe_is_one_command(run: Any, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
-    commands = run("--recipe", *RECIPES, *TALKERS)
-    by_name = [command[0] for command in commands]
-    assert by_name == [
-        *("training.code_corpus", "training.train_drafts", "training.export_drafts"),
-        *("build_engines", "training.tune_base", "build_engines", "training.train_talker", "training.export"),
+@pytest.mark.parametrize("name", DRAFTS)
+def test_each_draft_is_one_command(run: Any, repository: Path, name: str) -> None:  # noqa: ANN401
+    _, command = run("--recipe", name)
+    order = ordered(command)
+    assert order.shape.size == DraftShape.of(name).size
+    assert order.shape.sees_tokens is DraftShape.of(name).sees_tokens
+    assert order.destination == repository / "talker" / "1" / "drafts" / name
+    assert order.replaces and (order.minutes, order.seconds) == (MINUTES, SECONDS)
+
+
+def test_each_talker_is_made_from_the_shipped_one(
+    run: Any,  # noqa: ANN401
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commands = run("--recipe", *TALKERS)
+    assert [command[0].removeprefix("training.") for command in commands] == [
+        *("draft_texts", "code_corpus", "train_talker", "export", "talkahead", "train_talker", "export")
     ]
-    learned = heard(train_drafts, "train", commands[1], monkeypatch)
-    assert learned.recipe == list(RECIPES.values()) and learned.trial == {}
-    counted = heard(calibrate, "run", commands[3], monkeypatch)
-    assert counted.heads == ["heads", "heads-6", "heads-blind"]
-    tuned = heard(tune_base, "train", commands[4], monkeypatch)
-    assert tuned.steps == TALKERS["tuned"] and tuned.repository == repository
-    assert heard(calibrate, "run", commands[5], monkeypatch).repository == tuned.out
-    smaller = heard(train_talker, "train", commands[6], monkeypatch)
+    tuned, smaller = (heard(train_talker, "train", commands[at], monkeypatch) for at in (2, 5))
+    assert (tuned.heads, tuned.steps, tuned.start) == (4, TALKERS["tuned"], repository)
     assert (smaller.layers, smaller.steps, smaller.start) == (9, TALKERS["smaller"], repository)
-    assert commands[7][commands[7].index("--training") + 1] == str(smaller.out)
-    assert all(hasattr(module, "main") for module in (code_corpus, export, export_drafts))
-    read = {str(one.dataset) for one in (learned, counted, tuned, smaller)}
-    assert read == {commands[0][commands[0].index("--out") + 1]}
+    read = {str(one.dataset) for one in (tuned, smaller)}
+    assert read == {commands[1][commands[1].index("--out") + 1]}
+    exported = [commands[at][commands[at].index("--training") + 1] for at in (3, 6)]
+    assert exported == [str(tuned.out), str(smaller.out)]
+    heads = ordered(commands[4])
+    assert heads.start == tuned.out / "heads" and heads.repository == repository.parent / "build" / "tuned"
 
 
 def test_speech_that_has_been_read_is_not_read_again(run: Any, repository: Path) -> None:  # noqa: ANN401
@@ -107,10 +117,8 @@ def test_speech_that_has_been_read_is_not_read_again(run: Any, repository: Path)
     known = repository.parent / "build" / "training" / f"dataset-{codec[:12]}.npz"
     known.parent.mkdir(parents=True)
     known.write_bytes(b"")
-    assert [command[0] for command in run("--recipe", "mtp-blind")] == [
-        "training.train_drafts",
-        "training.export_drafts",
-    ]
+    commands = run("--recipe", "smaller")
+    assert [command[0] for command in commands] == ["training.train_talker", "training.export"]
 
 
 @pytest.mark.parametrize("name", SHIPPED)

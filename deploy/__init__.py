@@ -1,0 +1,1 @@
+"""What is deployed, rendered and checked: the chart's manifests, and the file of compose."""

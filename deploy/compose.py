@@ -1,0 +1,33 @@
+"""`make compose-check`: whether docker-compose.yml is what the Compose Specification allows, field by field.
+
+Parsed and validated by `compose_spec`; no docker reads it here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from compose_spec import PyCompose
+
+FILE = Path(__file__).parents[1] / "docker-compose.yml"
+
+
+def services(text: str) -> list[str]:
+    """The services of a file of compose. Raises ValueError that names field, value and what is allowed."""
+    return list(PyCompose.from_yaml(text).service_names())
+
+
+def main() -> int:
+    """Runs the command and returns its exit status."""
+    try:
+        found = services(FILE.read_text(encoding="utf-8"))
+    except ValueError as error:
+        print(f"error: {FILE}: {error}", file=sys.stderr)
+        return 1
+    print(f"{FILE}: {', '.join(found)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+{{/* What values.schema.json cannot say: it sees one value at a time. */}}
+{{- define "talkahead.check" -}}
+{{- with .Values -}}
+{{- if gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas) -}}
+{{- fail (printf "autoscaling.minReplicas: %d is more than autoscaling.maxReplicas, which is %d" (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
+{{- end -}}
+{{- if and (has (toString .rollout.maxSurge) (list "0" "0%")) (has (toString .rollout.maxUnavailable) (list "0" "0%")) -}}
+{{- fail "rollout.maxSurge, rollout.maxUnavailable: both are 0, and no replica could ever be replaced; give one of them 1" -}}
+{{- end -}}
+{{- if and .repository.subPath (not .repository.claim) -}}
+{{- fail (printf "repository.subPath: %q is a folder of a claim; name that in repository.claim" .repository.subPath) -}}
+{{- end -}}
+{{- if and .autoscaling.enabled (not .serviceMonitor.enabled) -}}
+{{- fail "autoscaling.enabled: true needs metrics in Prometheus; set serviceMonitor.enabled to true" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,26 @@
+{{- define "talkahead.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of pods for as long as a release lives: a Deployment's selector cannot change. */}}
+{{- define "talkahead.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "talkahead.labels" -}}
+{{ include "talkahead.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "talkahead.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}:{{ .tag | default (printf "%s%s" $.Chart.AppVersion .tagSuffix) }}
+{{- end -}}
+{{- end -}}

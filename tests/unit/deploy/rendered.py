@@ -1,0 +1,63 @@
+"""What helm renders of the chart, and how things are found in it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from talkahead.launcher.command import make_parser
+from talkahead_client.say import _parser as make_say_parser
+
+from deploy.chart import Manifest, variants
+
+VARIANTS = {variant.name: variant for variant in variants()}
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [one for one in manifests if one["kind"] == kind]
+
+
+def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
+    (deployment,) = of_kind(manifests, "Deployment")
+    pod: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(manifests: list[Manifest]) -> dict[str, Any]:
+    (container,) = pod_of(manifests)["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def options_of(manifests: list[Manifest]) -> argparse.Namespace:
+    """What `talkahead serve` takes the container's arguments for; it exits at one that it does not know."""
+    return make_parser().parse_args(["serve", *container_of(manifests)["args"]])
+
+
+def script_of(probe: dict[str, Any]) -> str:
+    shell, flag, script = probe["exec"]["command"]
+    assert (shell, flag) == ("sh", "-c")
+    return str(script)
+
+
+def said_by(probe: dict[str, Any]) -> argparse.Namespace:
+    """What `talkahead-say` takes the probe's arguments for."""
+    command = re.search(r"\$\(talkahead-say (.*) 2>&1 > /dev/null\)", script_of(probe))
+    assert command is not None
+    return make_say_parser().parse_args(shlex.split(command[1]))
+
+
+def selectors_of(manifest: Manifest) -> Iterator[dict[str, str]]:
+    """The labels of pods that an object is about."""
+    spec = manifest.get("spec", {})
+    match manifest["kind"]:
+        case "Service":
+            yield spec["selector"]
+        case "Deployment" | "PodDisruptionBudget":
+            yield spec["selector"]["matchLabels"]
+        case "NetworkPolicy":
+            yield spec["podSelector"]["matchLabels"]

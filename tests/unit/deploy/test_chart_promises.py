@@ -1,0 +1,228 @@
+"""What the chart says of the server is true: durations, ports, probes, metrics, options, places to write."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rendered import (
+    PROBES,
+    VARIANTS,
+    container_of,
+    of_kind,
+    options_of,
+    pod_of,
+    said_by,
+    script_of,
+    selectors_of,
+)
+from talkahead.cache_places import cache_places
+from talkahead.config import parameters_of
+from talkahead.launcher.path_watch import _REFUSALS
+from talkahead.launcher.supervisor import _EXIT_MARGIN_S
+from talkahead.telemetry import TalkerTelemetry
+
+from deploy.chart import DEFAULTS, FOLDER, Manifest
+
+ROOT = Path(__file__).parents[3]
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+
+
+class Exported:
+    """A `pb_utils` that writes down which gauges are made."""
+
+    def __init__(self) -> None:
+        self.gauges: set[str] = set()
+        self.Logger = None
+        exported = self
+
+        class Family:
+            COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+            def __init__(self, name: str, description: str, kind: str) -> None:
+                if kind == Family.GAUGE:
+                    exported.gauges.add(name)
+
+            def Metric(self, labels: dict[str, str], buckets: list[float] | None = None) -> None: ...
+
+        self.MetricFamily = Family
+
+
+@pytest.fixture(scope="module")
+def gauges() -> set[str]:
+    """Those of the talker that it has from its start."""
+    exported = Exported()
+    TalkerTelemetry(exported).close()
+    return exported.gauges
+
+
+@pytest.mark.parametrize("longest", [1, 120, 3600])
+def test_a_pod_waits_for_its_server_and_that_for_the_longest_utterance(longest: int) -> None:
+    manifests = VARIANTS[DEFAULTS].manifests(longestUtteranceSeconds=longest)
+    options = options_of(manifests)
+    command, delay = container_of(manifests)["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep" and int(delay) > 0
+    ending = int(delay) + options.drain_timeout + options.exit_timeout + _EXIT_MARGIN_S
+    assert pod_of(manifests)["terminationGracePeriodSeconds"] > ending > options.drain_timeout > longest
+
+
+def test_a_pod_is_taken_away_after_the_last_one_has_drained(autoscaled: list[Manifest]) -> None:
+    (autoscaler,) = of_kind(autoscaled, "HorizontalPodAutoscaler")
+    (policy,) = autoscaler["spec"]["behavior"]["scaleDown"]["policies"]
+    assert policy["value"] == 1
+    assert policy["periodSeconds"] >= pod_of(autoscaled)["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.parametrize("timeout", [30, 900, 3600])
+def test_a_start_may_take_its_time_before_kubernetes_ends_it(timeout: int) -> None:
+    manifests = VARIANTS[DEFAULTS].manifests(server={"startTimeoutSeconds": timeout})
+    assert options_of(manifests).start_timeout == timeout
+    for name in ("startupProbe", "livenessProbe"):
+        probe = container_of(manifests)[name]
+        assert probe["periodSeconds"] * probe["failureThreshold"] > timeout
+
+
+def test_options_are_those_of_the_server(manifests: list[Manifest]) -> None:
+    container = container_of(manifests)
+    options = options_of(manifests)
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": options.http_port, "grpc": options.grpc_port, "metrics": options.metrics_port}
+    assert options.host == "0.0.0.0"
+    assert f"COPY model_repository {options.repository}\n" in DOCKERFILE
+
+
+def test_ports_are_named_as_the_container_names_them(manifests: list[Manifest]) -> None:
+    ports = {port["name"]: port["containerPort"] for port in container_of(manifests)["ports"]}
+    served = [port for one in of_kind(manifests, "Service") for port in one["spec"]["ports"]]
+    assert {port["targetPort"]: port["port"] for port in served} == ports
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    let_in = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    assert sorted(let_in) == sorted(ports)
+
+
+def test_every_object_is_about_the_pods(manifests: list[Manifest]) -> None:
+    (deployment,) = of_kind(manifests, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"].items()
+    selectors = [selector for one in manifests for selector in selectors_of(one)]
+    assert len(selectors) == 5
+    assert all(selector and selector.items() <= labels for selector in selectors)
+
+
+def test_prometheus_finds_the_metrics_once(autoscaled: list[Manifest]) -> None:
+    (monitor,) = of_kind(autoscaled, "ServiceMonitor")
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    found = [one for one in of_kind(autoscaled, "Service") if wanted <= one["metadata"]["labels"].items()]
+    assert len(found) == 1
+    names = {port["name"] for port in found[0]["spec"]["ports"]}
+    assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= names
+
+
+def test_the_autoscaler_goes_by_gauges_that_the_talker_has(
+    autoscaled: list[Manifest], gauges: set[str]
+) -> None:
+    (autoscaler,) = of_kind(autoscaled, "HorizontalPodAutoscaler")
+    wanted = {metric["pods"]["metric"]["name"] for metric in autoscaler["spec"]["metrics"]}
+    assert len(wanted) == 2 and wanted <= gauges
+    (rules,) = of_kind(autoscaled, "ConfigMap")
+    adapted = {
+        rule["name"]["as"]: rule["seriesQuery"].partition("{")[0]
+        for rule in yaml.safe_load(rules["data"]["config.yaml"])["rules"]
+    }
+    assert adapted == {name: name for name in wanted}
+
+
+def test_whatever_else_the_chart_calls_a_metric_is_one(gauges: set[str]) -> None:
+    named = {
+        name
+        for path in FOLDER.rglob("*")
+        if path.is_file()
+        for name in re.findall(r"\btalkahead_[a-z_]+", path.read_text(encoding="utf-8"))
+    }
+    assert named and named <= gauges
+
+
+def test_the_autoscaler_aims_below_what_a_talker_holds(autoscaled: list[Manifest]) -> None:
+    (autoscaler,) = of_kind(autoscaled, "HorizontalPodAutoscaler")
+    targets = {
+        metric["pods"]["metric"]["name"]: int(metric["pods"]["target"]["averageValue"])
+        for metric in autoscaler["spec"]["metrics"]
+    }
+    slots = int(parameters_of(ROOT / "model_repository" / "talker")["slots"])
+    assert targets["talkahead_open_streams"] < slots
+    values = (FOLDER / "values.yaml").read_text(encoding="utf-8")
+    assert f"a talker has {slots} slots" in values
+
+
+def test_probes_speak_a_syllable_on_the_servers_port(manifests: list[Manifest]) -> None:
+    options = options_of(manifests)
+    for name in PROBES:
+        probe = container_of(manifests)[name]
+        said = said_by(probe)
+        assert said.server == f"127.0.0.1:{options.grpc_port}"
+        assert said.output == "-" and said.text and said.max_seconds <= 1
+        assert said.deadline < probe["timeoutSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "is_well"),
+    [
+        ("first chunk 40 ms", 0, True),
+        *((f"talkahead-say: {refusal}in so many words", 3, True) for refusal in _REFUSALS),
+        ("talkahead-say: UNAVAILABLE: the server is shutting down", 3, False),
+        ("talkahead-say: DEADLINE_EXCEEDED: no end after 10 s", 4, False),
+        ("Traceback", 1, False),
+    ],
+)
+def test_a_probe_fails_where_the_server_is_not_well(
+    tmp_path: Path, says: str, status: int, is_well: bool
+) -> None:
+    client = tmp_path / "talkahead-say"
+    client.write_text(f"#!/bin/sh\necho sound\necho '{says}' >&2\nexit {status}\n", encoding="utf-8")
+    client.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    script = script_of(container_of(VARIANTS[DEFAULTS].manifests())["livenessProbe"])
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, encoding="utf-8")
+    assert (done.returncode == 0) is is_well
+    assert (done.stdout, done.stderr) == ("", "" if is_well else f"{says}\n")
+
+
+def test_the_server_may_write_where_it_writes_and_nowhere_else(
+    manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container = container_of(manifests)
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    volumes = {volume["name"]: volume for volume in pod_of(manifests)["volumes"]}
+    mounts = {mount["mountPath"]: volumes.pop(mount["name"]) for mount in container["volumeMounts"]}
+    assert not volumes
+    writable = {path for path, volume in mounts.items() if "emptyDir" in volume}
+    for variable in container["env"]:
+        monkeypatch.setenv(variable["name"], variable["value"])
+    assert writable == {str(cache_places()[0].parent), "/tmp", "/dev/shm"}
+    assert mounts["/dev/shm"]["emptyDir"]["medium"] == "Memory"
+
+
+def test_the_user_and_the_cache_are_the_images(manifests: list[Manifest]) -> None:
+    context = pod_of(manifests)["securityContext"]
+    assert f"USER {context['runAsUser']}:{context['runAsGroup']}\n" in DOCKERFILE
+    assert context["runAsNonRoot"] is True and context["fsGroup"] == context["runAsGroup"]
+    environment = {variable["name"]: variable["value"] for variable in container_of(manifests)["env"]}
+    assert f"ENV XDG_CACHE_HOME={environment['XDG_CACHE_HOME']}\n" in DOCKERFILE
+
+
+def test_the_image_is_of_the_packages_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    chart: dict[str, Any] = yaml.safe_load((FOLDER / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == version
+    assert container_of(VARIANTS[DEFAULTS].manifests())["image"] == f"talkahead:{version}"
+    assert container_of(VARIANTS["gpu"].manifests())["image"] == f"talkahead:{version}-gpu"
+
+
+def test_only_the_autoscaler_says_how_many_replicas_there_are(manifests: list[Manifest]) -> None:
+    (deployment,) = of_kind(manifests, "Deployment")
+    assert ("replicas" in deployment["spec"]) is not bool(of_kind(manifests, "HorizontalPodAutoscaler"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Iterator
 
-import av
 import numpy as np
 import numpy.typing as npt
 import pytest
+from decoded_audio import decoded
 from talkahead_client import AudioChunk, Stats
 from talkahead_gateway.encoding import AUDIO_FORMATS, RATE_HZ, Encoder
 
@@ -23,7 +22,6 @@ RATES = (RATE_HZ, 16_000)
 KEPT_BACK_S = {"mp3": 0.05, "opus": 0.03, "aac": 0.09, "flac": 0.02, "wav": 0.0, "pcm": 0.0}
 """Of what was sent, how much cannot be decoded before the next chunk at most."""
 LOSSLESS = ("flac", "wav", "pcm")
-RAW_RATE = {"pcm": ("s16le", {"sample_rate": str(RATE_HZ), "ch_layout": "mono"})}
 
 
 def chunks(audio: npt.NDArray[np.float32], rate_hz: int) -> Iterator[AudioChunk]:
@@ -40,14 +38,6 @@ def tone(rate_hz: int, seconds: float = SECONDS) -> npt.NDArray[np.float32]:
 def encoded(name: str, audio: npt.NDArray[np.float32], rate_hz: int = RATE_HZ) -> list[bytes]:
     encoder = Encoder(AUDIO_FORMATS[name])
     return [*(encoder.encode(chunk) for chunk in chunks(audio, rate_hz)), encoder.finish()]
-
-
-def decoded(name: str, file: bytes) -> tuple[npt.NDArray[np.float32], int]:
-    raw, options = RAW_RATE.get(name, (None, {}))
-    with av.open(io.BytesIO(file), format=raw, options=options) as container:
-        resampler = av.AudioResampler("flt", "mono")
-        frames = [part for frame in container.decode(audio=0) for part in resampler.resample(frame)]
-        return np.concatenate([frame.to_ndarray()[0] for frame in frames]), frames[0].sample_rate
 
 
 @pytest.mark.parametrize("rate_hz", RATES)

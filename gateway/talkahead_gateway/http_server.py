@@ -69,8 +69,12 @@ class HttpServer(uvicorn.Server):
             self.should_exit = True
 
     async def _drain(self) -> None:
-        _LOG.info("draining: %d open streams", len(self._streams))
+        _LOG.info("draining: %s", _streams(len(self._streams)))
         left = await self._streams.drain(self._drain_timeout_s)
         if left:
-            _LOG.warning("%d open streams are cut off after %g s", left, self._drain_timeout_s)
+            _LOG.warning("cut off after %g s: %s", self._drain_timeout_s, _streams(left))
         self.should_exit = True
+
+
+def _streams(count: int) -> str:
+    return f"{count} open stream{'' if count == 1 else 's'}"

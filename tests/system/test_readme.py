@@ -65,7 +65,7 @@ def marked(block: Block) -> ParameterSet:
     return pytest.param(block, marks=needs, id=block.code.splitlines()[0])
 
 
-@pytest.mark.parametrize("block", map(marked, runnable_blocks()))
+@pytest.mark.parametrize("block", [marked(block) for block in runnable_blocks()])
 def test_block_runs(block: Block, server: Served, gateway: FrontDoor, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

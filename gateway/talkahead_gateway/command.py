@@ -50,10 +50,14 @@ async def _run(options: DoorOptions, listener: socket.socket, drain_timeout_s: f
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         reason = error.strerror or error
         raise OSError(f"{host}:{port} cannot be had ({reason}); choose another port or host") from error
+    # Connections inherit it. Without it, asyncio leaves Nagle's algorithm on for a listener made this way,
+    # and the first audio, written after the head, waits 40 ms for the client's delayed acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _door_options(options: argparse.Namespace) -> DoorOptions:

@@ -47,6 +47,15 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"127.0.0.1:{port} cannot be had" in capsys.readouterr().err
 
 
+def test_what_is_written_leaves_at_once() -> None:
+    with (
+        command._listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_the_command_answers_until_a_signal(tmp_path: Path) -> None:
     """Before any server is there, as one may come later."""
     (tmp_path / "keys").write_text("one\n")

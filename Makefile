@@ -108,7 +108,7 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 # What tests, checks and training need on top.
 $(VENV)/.installed: $(VENV)/.runs
 	@echo "== what tests and training need"
-	$(PIP) --editable '.[server,client,dev,deploy,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
+	$(PIP) --editable '.[server,client,gateway,dev,deploy,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
 	$(PIP) --no-deps $(RESEMBLYZER) $(HELM)
 	touch $@
 

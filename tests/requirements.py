@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def _has_tiles() -> bool:
 REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
+    "curl": Requirement("curl", lambda: which("curl") is not None, "apt-get install curl"),
     "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),
     "kubectl": Requirement(
         "kubectl", lambda: shutil.which("kubectl") is not None, "apt-get install kubernetes-client"

@@ -101,11 +101,15 @@ def is_final(response: service_pb2.ModelInferResponse) -> bool:
 def _encode(tensor: Tensor, value: TensorValue) -> bytes:
     if isinstance(value, np.ndarray | int):
         return np.asarray(value, _DTYPES[tensor.datatype]).tobytes()
-    try:
-        content = value if isinstance(value, bytes) else value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(f"{tensor.name}: cannot be written as UTF-8: {error}") from error
+    content = value if isinstance(value, bytes) else _utf8(tensor.name, value)
     return len(content).to_bytes(4, "little") + content
+
+
+def _utf8(name: str, value: str) -> bytes:
+    try:
+        return value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{name}: cannot be written as UTF-8: {error}") from error
 
 
 def _decode(datatype: str, raw: bytes) -> bytes | npt.NDArray[Any]:
@@ -123,6 +127,7 @@ def _set_parameter(request: service_pb2.ModelInferRequest, name: str, value: Par
     elif isinstance(value, float):
         slot.double_param = value
     elif isinstance(value, str):
+        _utf8(name, value)  # protobuf's own refusal names no field
         slot.string_param = value
     else:
         raise InvalidRequest(f"{name}: {value!r} is not accepted; allowed: a string, number or boolean")

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
-    *("python_backends", "model_repository", "clients"),
+    *("python_backends", "model_repository", "clients", "gateway"),
     *("build_engines", "instruments", "perf", "training"),
 )
 _READ_OR_WRITTEN = {"read_text", "write_text"}

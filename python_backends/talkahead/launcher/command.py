@@ -1,14 +1,15 @@
-"""`talkahead`: serve, speak, doctor, drafts."""
+"""`talkahead`: serve, speak, gateway, doctor, drafts."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from talkahead.config import SETTINGS
 from talkahead.errors import TalkaheadError
-from talkahead.launcher import drafts_command
+from talkahead.launcher import drafts_command, gateway_command
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import SOURCE_ROOT
 from talkahead.launcher.plain_names import is_plain
@@ -23,8 +24,12 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status."""
-    options = make_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        # The gateway reads its own options, of which nothing is known where it is not installed.
+        if given[:1] == [gateway_command.NAME]:
+            return gateway_command.run(given[1:])
+        options = make_parser().parse_args(given)
         status: int = options.run(options)
     except TalkaheadError as error:
         show(f"error: {error}")
@@ -103,6 +108,7 @@ def make_parser() -> argparse.ArgumentParser:
     drafting = speak.add_argument_group("drafting ahead", "default: as the server does by itself")
     for name in DRAFTING:
         drafting.add_argument(option(name), metavar=name.upper(), help=SETTINGS[name].allowed)
+    commands.add_parser(gateway_command.NAME, help=gateway_command.ABOUT, add_help=False)
     _add(commands, "doctor", "say what is missing on this machine and how to get it", _doctor)
     drafts = commands.add_parser("drafts", help="make what a talker drafts ahead with", allow_abbrev=False)
     stages = drafts.add_subparsers(required=True, metavar="COMMAND")

@@ -175,6 +175,8 @@ def test_the_deadline_of_an_utterance(triton: FakeTriton, listen: Listen) -> Non
 def test_a_request_that_cannot_be_written_is_refused_here(triton: FakeTriton, listen: Listen) -> None:
     with pytest.raises(InvalidRequest, match="TEXT: cannot be written as UTF-8"):
         listen("a\ud800b")
+    with pytest.raises(InvalidRequest, match="drafter: cannot be written as UTF-8"):
+        listen("Hello.", drafter="\ud800")
     with pytest.raises(InvalidRequest, match=r"seed: .* does not fit 64 bits"):
         listen("a", seed=2**63)
     with pytest.raises(InvalidRequest, match=r"nodes: .* is not accepted"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,20 @@ def test_the_doctor_names_what_is_missing(tmp_path: Path, capsys: pytest.Capture
     shown = capsys.readouterr().out
     assert "MISS  talker/1/manifest.json: none\n      -> give --repository" in shown
     assert "3 things are missing" in shown
+
+
+def test_a_gateway_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for name in [name for name in sys.modules if name.startswith("talkahead_gateway")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert command.main(["gateway", "--port", "0"]) == 1
+    shown = capsys.readouterr().err
+    assert "the gateway needs the module uvicorn" in shown and "pip install" in shown
+
+
+def test_the_gateway_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "gateway" in capsys.readouterr().out

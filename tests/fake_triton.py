@@ -60,6 +60,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
     def __init__(self) -> None:
         self.script: Script = speaks(3)
         self.streams: list[FakeStream] = []
+        self.arrived = threading.Event()
+        """Set with the first of them."""
         self.commands: list[dict[str, Any]] = []
         self.metadata: dict[str, str] = {}
         self.deaf_for = 0
@@ -76,6 +78,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         stream = FakeStream(next(requests), context)
         self.metadata = dict(context.invocation_metadata())
         self.streams.append(stream)
+        self.arrived.set()
         yield from self.script(stream)
         stream.has_returned = True
 

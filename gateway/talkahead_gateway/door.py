@@ -1,0 +1,194 @@
+"""The door as one application: its routes, and what stands before all of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from talkahead_gateway.api_keys import ApiKeys
+from talkahead_gateway.meter import Meter, Metered
+from talkahead_gateway.open_streams import OpenStreams
+from talkahead_gateway.refusal import Refusal, one_of
+from talkahead_gateway.servers import Servers
+from talkahead_gateway.speech_door import SpeechDoor, SpeechLimits
+from talkahead_gateway.speech_request import MODELS
+from talkahead_gateway.voices import OPENAI_VOICES, choose_voice
+
+HEALTH_LIMIT_S = 2.0
+"""For a server to say that it is ready."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DoorOptions:
+    """What an operator chooses."""
+
+    servers: tuple[str, ...]
+    """Addresses of gRPC endpoints, `host:port`."""
+    api_keys: tuple[str, ...] = ()
+    """None = everybody may ask."""
+    streams_per_key: int | None = None
+    allow_origins: tuple[str, ...] = ()
+    """Whose pages may ask, as browsers name them; `*` = all."""
+    limits: SpeechLimits = field(default_factory=SpeechLimits)
+
+
+class Door:
+    """The gateway behind HTTP; made where the event loop runs.
+
+    Attributes:
+        app: the ASGI application.
+        streams: what is being spoken; drain it before the end.
+    """
+
+    def __init__(self, options: DoorOptions) -> None:
+        self.streams = OpenStreams()
+        self._servers = Servers(options.servers)
+        self._keys = ApiKeys(options.api_keys, options.streams_per_key)
+        self._meter = Meter(self.streams)
+        self._opened_s = int(time.time())
+        self.app = Starlette(
+            routes=self._routes(options.limits),
+            middleware=self._middleware(options.allow_origins),
+            exception_handlers={Refusal: _refused, HTTPException: _not_here, Exception: _failed},
+            lifespan=self._lifespan,
+        )
+
+    def _routes(self, limits: SpeechLimits) -> list[Route]:
+        speech = SpeechDoor(self._servers, self.streams, self._keys, limits)
+        return [
+            Route("/", self._greet),
+            Route("/health", self._health),
+            Route("/metrics", self._metrics),
+            Route("/v1/audio/speech", speech, methods=["POST"]),
+            Route("/v1/audio/voices", self._voices),
+            Route("/v1/models", self._models),
+            Route("/v1/models/{model}", self._model),
+        ]
+
+    def _middleware(self, allow_origins: tuple[str, ...]) -> list[Middleware]:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=allow_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", "Content-Type"),
+        )
+        gate = Middleware(_Gate, streams=self.streams, keys=self._keys)
+        return [Middleware(Metered, meter=self._meter), *([cors] if allow_origins else []), gate]
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        await self._servers.close()
+
+    async def _greet(self, request: Request) -> Response:
+        return JSONResponse(
+            {
+                "name": "talkahead",
+                "about": "streaming text-to-speech, as OpenAI's interface has it",
+                "speech": "POST /v1/audio/speech",
+                "more": ["/v1/models", "/v1/audio/voices", "/health", "/metrics"],
+            }
+        )
+
+    async def _health(self, request: Request) -> Response:
+        """200 where a server is ready, and this door lets in."""
+        self.streams.check()
+        loads = await self._servers.loads(HEALTH_LIMIT_S)
+        described = {
+            address: {
+                "active": load.active,
+                "queued": load.queued,
+                "predicted_first_chunk_ms": load.predicted_first_chunk_ms,
+            }
+            if load
+            else None
+            for address, load in loads.items()
+        }
+        is_ready = any(load is not None for load in loads.values())
+        status = "ready" if is_ready else "no server answers"
+        return JSONResponse({"status": status, "servers": described}, 200 if is_ready else 503)
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(self._meter.page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _voices(self, request: Request) -> Response:
+        offered = await self._servers.voices()
+        aliases = {alias: choose_voice(alias, offered) for alias in OPENAI_VOICES}
+        return JSONResponse({"voices": list(offered), "aliases": aliases})
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [asdict(self._described(name)) for name in MODELS]})
+
+    async def _model(self, request: Request) -> Response:
+        name = request.path_params["model"]
+        if name not in MODELS:
+            message = f"model: {name!r} is not here; allowed: {one_of(MODELS)}"
+            raise Refusal(404, message, param="model", code="model_not_found")
+        return JSONResponse(asdict(self._described(name)))
+
+    def _described(self, name: str) -> _Model:
+        return _Model(id=name, created=self._opened_s)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """As OpenAI's interface describes one."""
+
+    id: str
+    created: int
+    """Seconds since 1970; since when this process has offered it."""
+    object: str = "model"
+    owned_by: str = "talkahead"
+
+
+class _Gate:
+    """An ASGI middleware: what has a version in its path needs a key, and is closed once the door drains."""
+
+    def __init__(self, app: ASGIApp, streams: OpenStreams, keys: ApiKeys) -> None:
+        self._app = app
+        self._streams = streams
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            try:
+                self._streams.check()
+                self._keys.caller_of(Request(scope).headers.get("authorization", ""))
+            except Refusal as refusal:
+                await refusal.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _refused(request: Request, refusal: Exception) -> Response:
+    assert isinstance(refusal, Refusal)
+    return refusal.response()
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    """No such path, or not with this method."""
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}"
+    response = Refusal(error.status_code, f"{what}: {error.detail}; GET / says what is here").response()
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return Refusal(500, "the gateway failed at this request; its log says why").response()

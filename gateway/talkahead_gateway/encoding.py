@@ -1,0 +1,99 @@
+"""Speech as bytes of an audio format, while it arrives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from av import AudioFrame, AudioStream
+from av import open as open_container
+from talkahead_client import AudioChunk
+
+RATE_HZ = 24_000
+"""Of all that leaves. OpenAI's `pcm` is so by definition, and LiveKit's plugin takes it for granted."""
+
+_BIT_RATE = 64_000
+"""Of formats that lose something; for one voice at this rate it is more than can be heard."""
+
+
+@dataclass(frozen=True)
+class AudioFormat:
+    """One value of `response_format`."""
+
+    media_type: str
+    container: str
+    """FFmpeg's name, as those below."""
+    codec: str
+    bit_rate: int | None = None
+    container_options: dict[str, str] = field(default_factory=dict)
+    codec_options: dict[str, str] = field(default_factory=dict)
+
+
+AUDIO_FORMATS = {
+    # Tags and the table of frames in front would have to be written once more at the end, which a stream
+    # cannot; a reservoir of bits keeps frames back for three times as long.
+    "mp3": AudioFormat(
+        "audio/mpeg",
+        "mp3",
+        "libmp3lame",
+        _BIT_RATE,
+        container_options={"write_xing": "0", "id3v2_version": "0"},
+        codec_options={"reservoir": "0"},
+    ),
+    # A page would otherwise gather a second of speech before it leaves.
+    "opus": AudioFormat("audio/ogg", "ogg", "libopus", _BIT_RATE, container_options={"page_duration": "1"}),
+    "aac": AudioFormat("audio/aac", "adts", "aac", _BIT_RATE),
+    # Samples; its own choice would be more than the first chunk has.
+    "flac": AudioFormat("audio/flac", "flac", "flac", codec_options={"frame_size": "480"}),
+    # Its lengths are not known in front: 0xFFFFFFFF, which FFmpeg writes where it cannot seek back.
+    "wav": AudioFormat("audio/wav", "wav", "pcm_s16le"),
+    "pcm": AudioFormat("audio/pcm", "s16le", "pcm_s16le"),
+}
+"""By the names of `response_format`; the first is OpenAI's default."""
+
+
+class Encoder:
+    """Encodes one utterance: what `encode` and at last `finish` return, joined, is a whole file.
+
+    Codecs gather frames of their own length, so that a few hundredths of a second of each chunk come with
+    the next one.
+    """
+
+    def __init__(self, audio_format: AudioFormat) -> None:
+        self._pipe = _Pipe()
+        options = {"flush_packets": "1", "fflags": "+bitexact", **audio_format.container_options}
+        self._container = open_container(self._pipe, "w", format=audio_format.container, options=options)
+        stream = self._container.add_stream(audio_format.codec, rate=RATE_HZ, layout="mono")
+        assert isinstance(stream, AudioStream)
+        self._stream = stream
+        stream.codec_context.options = audio_format.codec_options
+        if audio_format.bit_rate is not None:
+            self._stream.bit_rate = audio_format.bit_rate
+
+    def encode(self, chunk: AudioChunk) -> bytes:
+        """What of the speech so far can be written; a server's other rate is resampled without a seam."""
+        frame = AudioFrame.from_ndarray(chunk.audio[None], format="flt", layout="mono")  # (1, samples)
+        frame.sample_rate = chunk.sample_rate_hz
+        self._container.mux(self._stream.encode(frame))
+        return self._pipe.take()
+
+    def finish(self) -> bytes:
+        """The rest."""
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._pipe.take()
+
+
+class _Pipe:
+    """What FFmpeg writes, until it is taken; it cannot be gone back in."""
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+
+    def write(self, data: bytes) -> int:
+        self._written += data
+        return len(data)
+
+    def take(self) -> bytes:
+        taken = bytes(self._written)
+        self._written.clear()
+        return taken

@@ -1,0 +1,171 @@
+"""The Talkahead servers behind the door: the one that speaks least is asked first."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from talkahead_client import (
+    AsyncClient,
+    AsyncSpeech,
+    AudioChunk,
+    ServerBusy,
+    ServerLoad,
+    SpeechError,
+)
+
+from talkahead_gateway.refusal import Refusal
+from talkahead_gateway.speech_request import SpeechRequest
+from talkahead_gateway.voices import choose_voice
+
+_PREDICTED_WAIT = re.compile(r"try again in about (\d+) ms")
+
+
+class Utterance:
+    """Speech that has begun: an asynchronous iterator over its chunks, of which the first has come.
+
+    `async with` ends it on its server, however far it was heard.
+    """
+
+    def __init__(self, server: Server, speech: AsyncSpeech, first: AudioChunk) -> None:
+        self._server = server
+        self._speech = speech
+        self._first = first
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._speech.close()
+        finally:
+            self._server.num_open -= 1
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        yield self._first
+        async for chunk in self._speech:
+            yield chunk
+
+
+class Server:
+    """One of them, made where the event loop runs.
+
+    Args:
+        address: of its gRPC endpoint, `host:port`.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.num_open = 0
+        """Utterances that this gateway has asked it for."""
+        self._client = AsyncClient(address)
+        self._voices: tuple[str, ...] = ()
+
+    async def voices(self) -> tuple[str, ...]:
+        """Asked once, and once more after a failure, as a server that comes back may have others."""
+        if not self._voices:
+            self._voices = await self._client.voices()
+        return self._voices
+
+    async def load(self) -> ServerLoad:
+        return await self._client.load()
+
+    async def speak(self, asked: SpeechRequest) -> Utterance:
+        """Returns when the first chunk has come; raises Refusal where none does."""
+        self.num_open += 1
+        try:
+            voice = choose_voice(asked.voice, await self.voices())
+            parameters: dict[str, Any] = dict(asked.parameters)
+            speech = self._client.speak(asked.text, voice=voice, **parameters)
+            return Utterance(self, speech, await anext(speech))
+        except BaseException as error:
+            self.num_open -= 1
+            if isinstance(error, SpeechError):
+                self._voices = ()
+                raise await self._refusal(error) from error
+            raise
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _refusal(self, error: SpeechError) -> Refusal:
+        if not isinstance(error, ServerBusy):
+            return Refusal.of_error(error)
+        wait_s = await self._wait_s(str(error))
+        return Refusal(429, str(error), code="rate_limit_exceeded", retry_after_s=wait_s)
+
+    async def _wait_s(self, message: str) -> float | None:
+        """Until it is worth another try, as the server's message predicts it, or its load."""
+        if found := _PREDICTED_WAIT.search(message):
+            return float(found[1]) / 1e3
+        try:
+            return (await self._client.load()).predicted_first_chunk_ms / 1e3
+        except SpeechError:
+            return None
+
+
+class Servers:
+    """All of them.
+
+    Args:
+        addresses: of their gRPC endpoints, at least one.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        assert addresses
+        self._servers = tuple(Server(address) for address in addresses)
+
+    async def speak(self, asked: SpeechRequest) -> Utterance:
+        """The utterance by the first server that takes it, from its first chunk on.
+
+        Raises:
+            Refusal: it cannot be spoken as it stands, or no server takes it.
+        """
+        refusals: list[Refusal] = []
+        for server in self._idlest():
+            try:
+                return await server.speak(asked)
+            except Refusal as refusal:
+                if not refusal.is_elsewhere:
+                    raise
+                refusals.append(refusal)
+        raise min(refusals, key=_urgency)
+
+    async def voices(self) -> tuple[str, ...]:
+        """Of the first server that answers; raises Refusal where none does."""
+        refusals: list[Refusal] = []
+        for server in self._idlest():
+            try:
+                return await server.voices()
+            except SpeechError as error:
+                refusals.append(Refusal.of_error(error))
+        raise refusals[0]
+
+    async def loads(self, limit_s: float) -> dict[str, ServerLoad | None]:
+        """By address, asked all at once; None where no answer came in time."""
+        loads = await asyncio.gather(*(_load(server, limit_s) for server in self._servers))
+        return dict(zip((server.address for server in self._servers), loads, strict=True))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(server.close() for server in self._servers))
+
+    def _idlest(self) -> list[Server]:
+        return sorted(self._servers, key=lambda server: server.num_open)
+
+
+async def _load(server: Server, limit_s: float) -> ServerLoad | None:
+    try:
+        async with asyncio.timeout(limit_s):
+            return await server.load()
+    except (SpeechError, TimeoutError):
+        return None
+
+
+def _urgency(refusal: Refusal) -> tuple[int, float]:
+    """A server that is full says more than one that is away, and the shortest wait is the one to tell."""
+    return refusal.status, refusal.retry_after_s or 0.0

@@ -141,3 +141,16 @@ def test_overlapping_pieces_add_up() -> None:
 def test_recordings_are_refused(codec: SpectralCodec) -> None:
     with pytest.raises(TalkaheadError, match="no encoder"):
         codec.encode(np.zeros(SMALL.hop, np.float32))
+
+
+def test_bfloat16_is_as_exact_in_a_crowd() -> None:
+    """Sixteen long windows at once, as a full pool sends them, and each alone."""
+    torch.manual_seed(4)
+    decoder = SpectralDecoder(SpectralConfig()).eval().requires_grad_(False)
+    decoder.spectra.bias.fill_(-3.0)
+    rounded = SpectralCodec(decoder.to_bfloat16_products(), torch.device("cpu"))
+    crowd = [whole(drawn(44, seed)) for seed in range(16)]
+    together = spoken(rounded, crowd)
+    for frames, audio in zip(crowd, together, strict=True):
+        (alone,) = spoken(rounded, [frames])
+        np.testing.assert_allclose(audio, alone, rtol=0, atol=1e-4 * np.abs(alone).max())

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from talkahead.draft_training.draft_shape import DraftShape
+from talkahead.drafting.drafters import DRAFTERS
 from talkahead.manifest import sha256
 
 from instruments.recipes import DRAFTS, MINUTES, SECONDS, SHIPPED, SMALLER_LAYERS, TALKERS, TUNED, command
@@ -79,12 +80,19 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
         yield from _write_draft_texts(options)
     yield from (_train_drafts(name, options) for name in options.recipe if name in DRAFTS)
     talkers = [name for name in options.recipe if name in TALKERS]
+    heads = [name for name in options.recipe if name in DRAFTS and _is_tree(name)]
     codec = options.repository / "vocoder" / "1"
     dataset = options.build / "training" / f"dataset-{sha256(codec / 'codec.safetensors')[:12]}.npz"
-    if talkers and not dataset.exists():
+    if (talkers or heads) and not dataset.exists():
         yield ("training.code_corpus", "--codec", CHECKPOINTS, "--out", dataset)
+    if heads:
+        yield (*_calibrate(options.repository, dataset), "--heads", *heads)
     for name in talkers:
         yield from _talker(name, options, dataset)
+
+
+def _is_tree(name: str) -> bool:
+    return DRAFTERS[DraftShape.of(name).drafter].is_tree
 
 
 def _talker(name: str, options: argparse.Namespace, dataset: Path) -> Iterator[Words]:
@@ -100,8 +108,14 @@ def _talker(name: str, options: argparse.Namespace, dataset: Path) -> Iterator[W
         *("--data", dataset.with_suffix(".json"), "--made-by", command(name)),
     )
     if name == TUNED:
+        # Its drafts learn from its own speech, for which it needs the format of the codec.
+        yield (
+            *("training.export", "--training", CHECKPOINTS, "--models", "vocoder"),
+            *("--repository", repository, "--made-by", command(name)),
+        )
         own = argparse.Namespace(**{**vars(options), "repository": repository})
         yield (*_train_drafts("heads", own), "--start", out / "heads")
+        yield (*_calibrate(repository, dataset), "--heads", "heads")
 
 
 def _calibrate(repository: Path, dataset: Path) -> Words:

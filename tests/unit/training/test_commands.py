@@ -83,8 +83,15 @@ def test_everything_is_made_in_order(run: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("name", DRAFTS)
-def test_each_draft_is_one_command(run: Any, repository: Path, name: str) -> None:  # noqa: ANN401
-    _, command = run("--recipe", name)
+def test_each_draft_is_one_command(
+    run: Any,  # noqa: ANN401
+    repository: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, command, *others = run("--recipe", name)
+    counted = [heard(calibrate, "run", one, monkeypatch).heads for one in others if one[0] == "build_engines"]
+    assert counted == ([[name]] if DraftShape.of(name).drafter == "heads" else [])
     order = ordered(command)
     assert order.shape.size == DraftShape.of(name).size
     assert order.shape.sees_tokens is DraftShape.of(name).sees_tokens
@@ -99,16 +106,20 @@ def test_each_talker_is_made_from_the_shipped_one(
 ) -> None:
     commands = run("--recipe", *TALKERS)
     assert [command[0].removeprefix("training.") for command in commands] == [
-        *("draft_texts", "code_corpus", "train_talker", "export", "talkahead", "train_talker", "export")
+        *("draft_texts", "code_corpus", "train_talker", "export", "export", "talkahead", "build_engines"),
+        *("train_talker", "export"),
     ]
-    tuned, smaller = (heard(train_talker, "train", commands[at], monkeypatch) for at in (2, 5))
+    tuned, smaller = (heard(train_talker, "train", commands[at], monkeypatch) for at in (2, 7))
     assert (tuned.heads, tuned.steps, tuned.start) == (4, TALKERS["tuned"], repository)
     assert (smaller.layers, smaller.steps, smaller.start) == (9, TALKERS["smaller"], repository)
     read = {str(one.dataset) for one in (tuned, smaller)}
     assert read == {commands[1][commands[1].index("--out") + 1]}
-    exported = [commands[at][commands[at].index("--training") + 1] for at in (3, 6)]
+    exported = [commands[at][commands[at].index("--training") + 1] for at in (3, 8)]
     assert exported == [str(tuned.out), str(smaller.out)]
-    heads = ordered(commands[4])
+    heads = ordered(commands[5])
+    counted = heard(calibrate, "run", commands[6], monkeypatch)
+    assert counted.heads == ["heads"] and counted.repository == heads.repository
+    assert str(counted.dataset) in read
     assert heads.start == tuned.out / "heads" and heads.repository == repository.parent / "build" / "tuned"
 
 

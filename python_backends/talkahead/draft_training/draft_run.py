@@ -86,7 +86,7 @@ class DraftRun:
     def _recipe(self) -> dict[str, Any]:
         """All that what lies in the work folder depends on."""
         order = self._order
-        asked = (*("minutes", "block_size", "steps", "seconds", "rate", "seed"),)
+        asked = ("minutes", "block_size", "steps", "seconds", "rate", "seed")
         return {
             "draft": order.shape.name,
             "talker": self._target,

@@ -61,10 +61,8 @@ def mtp_drafter(
 ) -> MtpDrafter:
     """`talker`: the target's weights under their Hugging Face names."""
     embeddings = talker[EMBEDDINGS]
-    shared = {
-        EMBEDDINGS: embeddings[:0],
-        **head_tables(modules, talker),
-    }  # modules are fed rows, never tokens
+    # Modules are fed rows, never tokens.
+    shared = {EMBEDDINGS: embeddings[:0], **head_tables(modules, talker)}
     decoders: list[SlotDecoder | NativeDecoder] = []
     for module in modules:
         state = {**shared, **module.decoder.state_dict()}

@@ -90,7 +90,6 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     int64_t attended = model->heads * model->dim, positions = scores_of(model), dim = model->dim;
     int64_t normed = attended > model->hidden ? attended : model->hidden, used = 0;
     int64_t intermediate = model->intermediate;
-    space->stage.tile_rows = 0;
     TAKE(space, x, CHUNK * model->hidden);
     TAKE(space, normed, CHUNK * normed);
     TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
@@ -99,9 +98,7 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     TAKE(space, scores, TILE_ROWS * positions);
     TAKE(space, mixed, TILE_ROWS * dim);
     TAKE(space, turned, dim);
-    TAKE(space, stage.narrowed, CHUNK * PARTS * (normed > intermediate ? normed : intermediate) / 2);
-    TAKE(space, stage.row_scales, CHUNK);
-    TAKE(space, stage.sums, CHUNK * PARTS * PANEL);
+    used += lay_out_stage(normed > intermediate ? normed : intermediate, base + used, &space->stage);
     TAKE(space, queries, CHUNK * attended);
     TAKE(space, key, dim);
     TAKE(space, tail, positions / model->packing * dim);

@@ -29,6 +29,16 @@ struct stage {
 #define TAKE(room, field, count) \
     ((room)->field = (void *)(base + used), used += blocks_of(64, (count) * (int64_t)sizeof *(room)->field) * 64)
 
+/* Lays out a stage for rows of at most `widest` values; returns its size in bytes. */
+static int64_t lay_out_stage(int64_t widest, char *base, struct stage *stage) {
+    int64_t used = 0;
+    stage->tile_rows = 0;
+    TAKE(stage, narrowed, CHUNK * PARTS * widest / 2);
+    TAKE(stage, row_scales, CHUNK);
+    TAKE(stage, sums, CHUNK * PARTS * PANEL);
+    return used;
+}
+
 /* Values in a word of activations. */
 INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }
 

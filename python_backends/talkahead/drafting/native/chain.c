@@ -67,15 +67,6 @@ static int64_t prompt_of(const struct drafter *drafter, int64_t slot) {
     return drafter->num_prompt ? drafter->num_prompt[slot] : 0;
 }
 
-static int64_t lay_out_stage(int64_t hidden, char *base, struct stage *stage) {
-    int64_t used = 0;
-    stage->tile_rows = 0;
-    TAKE(stage, narrowed, CHUNK * PARTS * hidden / 2);
-    TAKE(stage, row_scales, CHUNK);
-    TAKE(stage, sums, CHUNK * PARTS * PANEL);
-    return used;
-}
-
 int64_t talkahead_chain_bytes(int64_t hidden) {
     struct stage stage;
     return lay_out_stage(hidden, 0, &stage);

@@ -40,17 +40,13 @@ struct heads_room {
 
 static int64_t lay_out_heads(const struct heads *heads, char *base, struct heads_room *room) {
     int64_t used = 0, widest = heads->inner > heads->hidden ? heads->inner : heads->hidden;
-    room->stage.tile_rows = 0;
     TAKE(room, seen, CHUNK * heads->hidden);
     TAKE(room, next, CHUNK * heads->hidden);
     TAKE(room, inner, CHUNK * heads->inner);
     TAKE(room, states, CHUNK * heads->hidden);
     TAKE(room, logits, CHUNK * heads->vocabulary);
     TAKE(room, best, heads->vocabulary);
-    TAKE(room, stage.narrowed, CHUNK * PARTS * widest / 2);
-    TAKE(room, stage.row_scales, CHUNK);
-    TAKE(room, stage.sums, CHUNK * PARTS * PANEL);
-    return used;
+    return used + lay_out_stage(widest, base + used, &room->stage);
 }
 
 int64_t talkahead_heads_bytes(const struct heads *heads) {

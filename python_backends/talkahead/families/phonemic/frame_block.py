@@ -17,17 +17,18 @@ def side_by_side(frames: Tensor, count: int) -> Tensor:
     return torch.cat([frames[:, shift : shift + length] for shift in range(count)], dim=-1)
 
 
-_MOST_ROWS = 255
-"""Products of more rows in bfloat16 may add up in another order: with AMX, seen of torch 2.13 on a Xeon."""
+STEADY_ROWS = range(33, 256)
+"""Rows of a product that adds up in one order: with AMX, products of bfloat16 of fewer or more do otherwise,
+and those of float32 of fewer than 16 (torch 2.13 on a Xeon). What is rounded behind them would be heard."""
 
 
 def product(layer: nn.Linear, rows: Tensor) -> Tensor:
-    """[B, T, K] -> [B, T, N]; in bfloat16 in parts, so that a row's bits do not depend on their number."""
-    if layer.weight.dtype is not torch.bfloat16:
+    """[B, T, K] -> [B, T, N]; in bfloat16 of so few rows at once that a row's bits do not depend on them."""
+    flat = rows.flatten(0, 1)
+    if layer.weight.dtype is not torch.bfloat16 or len(flat) < STEADY_ROWS.stop:
         whole: Tensor = layer(rows)
         return whole
-    flat = rows.flatten(0, 1)
-    parts = flat.chunk(-(-len(flat) // _MOST_ROWS))
+    parts = flat.chunk(-(-len(flat) // STEADY_ROWS[-1]))
     return torch.cat([layer(part) for part in parts]).view(*rows.shape[:2], -1)
 
 

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.families.phonemic.frame_block import CausalBlock, side_by_side
+from talkahead.families.phonemic.frame_block import STEADY_ROWS, CausalBlock, side_by_side
 from talkahead.families.phonemic.quantizer import Quantizer
 from talkahead.weights import load_float32
 
@@ -31,10 +31,6 @@ PITCH_BEFORE, PITCH_AFTER = 2, 1
 """Frames around its own that a frame's pitch depends on."""
 _VOICE_HZ = 200.0
 """The pitch at which the network's logarithms are 0."""
-
-_STEADY_ROWS = 33
-"""Products of fewer rows may add up in another order: with AMX those of bfloat16 up to 32, of float32 up to
-15, seen of torch 2.13 on a Xeon. What comes of that is rounded to bfloat16 behind it, and would be heard."""
 
 
 @dataclass(frozen=True)
@@ -215,10 +211,10 @@ class SpectralDecoder(nn.Module):
         return made.unflatten(-1, (SUBFRAMES, -1)).flatten(1, 2), kept
 
     def _steady(self, rows: Tensor) -> Tensor:
-        """[B, T, *], and where products are of bfloat16, zeros behind each, up to `_STEADY_ROWS` in all."""
+        """[B, T, *]; where products are of bfloat16, zeros follow each, up to the first of `STEADY_ROWS`."""
         if self._magnitudes is None:
             return rows
-        missing = -(-_STEADY_ROWS // rows.shape[0]) - rows.shape[1]
+        missing = -(-STEADY_ROWS.start // rows.shape[0]) - rows.shape[1]
         return functional.pad(rows, (0, 0, 0, max(missing, 0)))
 
     def spectra_of(self, hidden: Tensor) -> Spectra:

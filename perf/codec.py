@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from talkahead.families.contracts import TORCH, Codec, CodecWindow
+from talkahead.families.contracts import AUTO, Codec, CodecWindow
 from talkahead.families.registry import load_family
 from talkahead.speech_format import SpeechFormat
 
@@ -44,7 +44,7 @@ class Cost:
 class Passes:
     """Windows in the middle of utterances, of codes drawn at random."""
 
-    def __init__(self, folder: Path, engine: str = TORCH) -> None:
+    def __init__(self, folder: Path, engine: str = AUTO) -> None:
         self._speech = SpeechFormat.read(folder)
         self._codec: Codec = load_family(self._speech.family).codec(folder, torch.device("cpu"), engine)
         context, new, ahead = self._sizes()
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "folders", type=Path, nargs="*", help="version folders of vocoders (the shipped one's)"
     )
-    parser.add_argument("--engines", nargs="+", default=[TORCH], help="of each codec (%(default)s)")
+    parser.add_argument("--engines", nargs="+", default=[AUTO], help="of each codec (%(default)s)")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--out", type=Path, default=Path("perf/results/codec.json"), help="(%(default)s)")
     options = parser.parse_args(arguments)

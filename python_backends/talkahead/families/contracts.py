@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the frontend does without torch
 
     from talkahead.speculation.allowed_by_step import AllowedByStep
 
-TORCH = "torch"
+AUTO, TORCH = "auto", "torch"
 """The engine that every network has."""
 
 Units = npt.NDArray[np.int32]
@@ -177,8 +177,8 @@ class Family(Protocol):
 
     def token_map(self, speech: SpeechFormat) -> TokenMap: ...
 
-    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
-        """Its networks run by `engine`.
+    def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
+        """Its networks run by `engine`; `AUTO`: by the one that is fastest on the device.
 
         Raises:
             ArtifactMismatch: the family has no such engine, or the folder none that fits.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import TORCH, Codec, Frontend, PromptEncoder, TokenMap
+from talkahead.families.contracts import AUTO, TORCH, Codec, Frontend, PromptEncoder, TokenMap
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.spelling import Spelling
 from talkahead.families.table_encoder import EncoderConfig, TableEncoder
@@ -47,8 +47,8 @@ class TokenFamily:
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)
 
-    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
-        if engine != TORCH:
+    def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
+        if engine not in (AUTO, TORCH):
             raise ArtifactMismatch(f"engine: {engine!r} is none of the family {self.name}; it has: {TORCH}")
         codec: Codec = import_module(f"talkahead.families.{self.name}.codec").load_codec(folder, device)
         return codec

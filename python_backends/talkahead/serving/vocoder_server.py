@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from talkahead.config import ModelConfig
 from talkahead.errors import BadRequest
-from talkahead.families.contracts import TORCH, CodecWindow, Decoded
+from talkahead.families.contracts import AUTO, CodecWindow, Decoded
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.carries import Carries
@@ -66,7 +66,7 @@ class VocoderServer:
         device = claim_device(config, "vocoder")
         speech = SpeechFormat.read(verified(config.folder))
         self._codec = load_family(speech.family).codec(
-            config.folder, device, config.parameters.get("engine", TORCH)
+            config.folder, device, config.parameters.get("engine", AUTO)
         )
         self._codebooks = np.array(speech.codebooks)
         self._rate = np.array([speech.sample_rate_hz], np.int32)

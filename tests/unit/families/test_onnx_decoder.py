@@ -136,7 +136,5 @@ def test_a_file_that_is_no_network_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_there_is_not_is_refused(version: Path) -> None:
-    with pytest.raises(
-        ArtifactMismatch, match=r"engine: 'tensorrt' is none .* allowed: torch, and onnxruntime"
-    ):
+    with pytest.raises(ArtifactMismatch, match=r"engine: 'tensorrt' is none .* allowed: .*onnxruntime"):
         codec(version, "tensorrt")

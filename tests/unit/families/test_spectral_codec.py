@@ -113,20 +113,6 @@ def test_a_voice_sounds_at_its_pitch_and_as_loud_however_fast(codec: SpectralCod
     assert harmonics.max().item() == pytest.approx(10, rel=0.01)
 
 
-@pytest.mark.needs("bfloat16")
-def test_bfloat16_is_as_exact_about_windows_and_neighbours(codec: SpectralCodec) -> None:
-    """What is rounded is rounded alike wherever a window is cut and whatever is beside it."""
-    torch.manual_seed(4)
-    decoder = SpectralDecoder(SpectralConfig()).eval().requires_grad_(False)
-    decoder.spectra.bias.fill_(-3.0)
-    rounded = SpectralCodec(decoder.to_bfloat16_products(), torch.device("cpu"))
-    frames = drawn(40, 7)
-    (joined,) = spoken(rounded, [list(cut(frames, [1, 2, 3, 4, 8, 10, 12], CONTEXT, SMALL.lookahead_frames))])
-    offline, beside = spoken(rounded, [whole(frames), whole(drawn(40, 8))])
-    np.testing.assert_allclose(joined, offline, rtol=0, atol=1e-4 * np.abs(offline).max())
-    assert np.abs(offline - beside).max() > 0.1 * np.abs(offline).max()
-
-
 def test_many_cosines_at_once_are_the_sum_of_each() -> None:
     turns = torch.linspace(-0.5, 0.5, 1_001, dtype=torch.float64)
     each = torch.cos(2 * torch.pi * torch.arange(1, 8)[:, None] * turns).sum(0)
@@ -141,16 +127,3 @@ def test_overlapping_pieces_add_up() -> None:
 def test_recordings_are_refused(codec: SpectralCodec) -> None:
     with pytest.raises(TalkaheadError, match="no encoder"):
         codec.encode(np.zeros(SMALL.hop, np.float32))
-
-
-def test_bfloat16_is_as_exact_in_a_crowd() -> None:
-    """Sixteen long windows at once, as a full pool sends them, and each alone."""
-    torch.manual_seed(4)
-    decoder = SpectralDecoder(SpectralConfig()).eval().requires_grad_(False)
-    decoder.spectra.bias.fill_(-3.0)
-    rounded = SpectralCodec(decoder.to_bfloat16_products(), torch.device("cpu"))
-    crowd = [whole(drawn(44, seed)) for seed in range(16)]
-    together = spoken(rounded, crowd)
-    for frames, audio in zip(crowd, together, strict=True):
-        (alone,) = spoken(rounded, [frames])
-        np.testing.assert_allclose(audio, alone, rtol=0, atol=1e-4 * np.abs(alone).max())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from talkahead.families.contracts import TORCH, Codec, CodecWindow, Decoded, Family, Frames, Samples
+from talkahead.families.contracts import AUTO, Codec, CodecWindow, Decoded, Family, Frames, Samples
 from talkahead.families.phonemic.spectral_codec import SpectralCodec
 from tiny_voice import CODES, HOP
 
@@ -29,6 +29,6 @@ class ListeningCodec:
         return (loudness / _STEP).astype(np.int32) % CODES
 
 
-def load(family: Family, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
+def load(family: Family, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
     """Stands in for the family's method."""
     return ListeningCodec(SpectralCodec.load(folder, device, engine))

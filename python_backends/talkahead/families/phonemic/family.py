@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from talkahead.config import folder_beside
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import TORCH
+from talkahead.families.contracts import AUTO
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
 from talkahead.families.phonemic.voice import voices_of
 from talkahead.speech_format import NAME, SpeechFormat
@@ -46,7 +46,7 @@ class Phonemic:
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)
 
-    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
+    def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
         """Raises ArtifactMismatch also where the format is not this codec's."""
         from talkahead.families.phonemic.spectral_codec import SpectralCodec, speech_format
         from talkahead.families.phonemic.spectral_decoder import SpectralConfig

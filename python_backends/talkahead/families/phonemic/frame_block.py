@@ -17,21 +17,6 @@ def side_by_side(frames: Tensor, count: int) -> Tensor:
     return torch.cat([frames[:, shift : shift + length] for shift in range(count)], dim=-1)
 
 
-STEADY_ROWS = range(33, 256)
-"""Rows of a product that adds up in one order: with AMX, products of bfloat16 of fewer or more do otherwise,
-and those of float32 of fewer than 16 (torch 2.13 on a Xeon). What is rounded behind them would be heard."""
-
-
-def product(layer: nn.Linear, rows: Tensor) -> Tensor:
-    """[B, T, K] -> [B, T, N]; in bfloat16 of so few rows at once that a row's bits do not depend on them."""
-    flat = rows.flatten(0, 1)
-    if layer.weight.dtype is not torch.bfloat16 or len(flat) < STEADY_ROWS.stop:
-        whole: Tensor = layer(rows)
-        return whole
-    parts = flat.chunk(-(-len(flat) // STEADY_ROWS[-1]))
-    return torch.cat([layer(part) for part in parts]).view(*rows.shape[:2], -1)
-
-
 class FrameBlock(nn.Module):
     """Residual block over a frame and its neighbours, zeros beyond the edges and where `mask` [B, T, 1] is.
     [B, T, W] -> same."""
@@ -66,6 +51,6 @@ class CausalBlock(nn.Module):
 
     def forward(self, frames: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         seen = torch.cat([before, self.norm(frames)], dim=1)
-        around = side_by_side(seen.to(self.mix.weight.dtype), self.before + 1)
-        change = product(self.out, functional.gelu(product(self.mix, around), approximate="tanh"))
-        return frames + change.to(frames.dtype), seen
+        around = side_by_side(seen, self.before + 1)
+        change: Tensor = self.out(functional.gelu(self.mix(around), approximate="tanh"))
+        return frames + change, seen

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from talkahead.audio.noise import Noise
-from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch, TalkaheadError
-from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples
+from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
+from talkahead.families.phonemic.native_network import NATIVE, NativeNetwork
+from talkahead.families.phonemic.native_renderer import NativeRenderer
 from talkahead.families.phonemic.onnx_decoder import ONNXRUNTIME, OnnxDecoder
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
@@ -34,6 +35,7 @@ from talkahead.families.phonemic.spectral_decoder import (
 from talkahead.families.phonemic.spectral_renderer import Renderer, Tail
 from talkahead.families.phonemic.timbre import Timbre
 from talkahead.families.phonemic.voice import Voice, read_voices
+from talkahead.native_library import NativeUnavailable
 from talkahead.speech_format import SpeechFormat
 
 CONTEXT = PITCH_BEFORE - 1
@@ -41,10 +43,6 @@ CONTEXT = PITCH_BEFORE - 1
 UNHEARD_FRAMES = 1
 """Of silence, that the teacher's speech is learned with: without one, a copy's first consonant is damaged
 (Whisper hears 13.3 % word errors in copies of 60 sentences where it hears 10.2 with it)."""
-
-_SHORTEST_RUN = 4
-"""Frames to which runs are padded: products of fewer rows add up in another order, which products in bfloat16
-make a difference of 7e-4 of full scale."""
 
 
 def speech_format(config: SpectralConfig, silence: int, max_positions: int) -> SpeechFormat:
@@ -94,7 +92,7 @@ class _Runs:
         begins = np.array([window.position == 0 for window in windows])
         unheard = np.array([window.context for window in windows]) * begins
         frames = unheard + np.array([window.new for window in windows]) + begins
-        longest = max(_SHORTEST_RUN, int(frames.max()))
+        longest = int(frames.max())
         codes = np.zeros((len(windows), PITCH_BEFORE + longest + lookahead), np.int64)
         valid = np.zeros(codes.shape, bool)
         for row, (window, begin) in enumerate(zip(windows, begins, strict=True)):
@@ -139,8 +137,14 @@ class _Made:
 class SpectralCodec:
     """A `Codec`."""
 
-    def __init__(self, network: SpectralNetwork, device: torch.device, voices: Sequence[Voice] = ()) -> None:
-        self._network, self._device = network, device
+    def __init__(
+        self,
+        network: SpectralNetwork,
+        device: torch.device,
+        voices: Sequence[Voice] = (),
+        renderer: type[Renderer] = Renderer,
+    ) -> None:
+        self._network, self._device, self._make_renderer = network, device, renderer
         self._timbres = {
             place: Timbre(network.config, voice).to(device, network.dtype)
             for place, voice in enumerate(voices)
@@ -150,23 +154,15 @@ class SpectralCodec:
         self._renderers: dict[float, Renderer] = {}
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device, engine: str = TORCH) -> Self:
-        if engine == ONNXRUNTIME and device.type == "cpu":
-            return cls(OnnxDecoder.load(folder), device, read_voices(folder))
-        if engine != TORCH:
-            raise ArtifactMismatch(
-                f"engine: {engine!r} is none of this codec on {device.type}; allowed: {TORCH}, and "
-                f"{ONNXRUNTIME} on a CPU"
-            )
-        decoder = SpectralDecoder.load(folder)
-        if device.type == "cpu" and has_bfloat16_products():
-            decoder.to_bfloat16_products()
-        return cls(decoder.to(device), device, read_voices(folder))
+    def load(cls, folder: Path, device: torch.device, engine: str = AUTO) -> Self:
+        network = _network(folder, device, engine)
+        renderer = NativeRenderer if isinstance(network, NativeNetwork) else Renderer
+        return cls(network, device, read_voices(folder), renderer)
 
     def renderer(self, speed: float) -> Renderer:
         """One for each speed that was asked for; there are 700 thousandths."""
         if speed not in self._renderers:
-            made = Renderer(self._network.config, self._noise, speed)
+            made = self._make_renderer(self._network.config, self._noise, speed)
             self._renderers[speed] = made.to(self._device, self._network.dtype)
         return self._renderers[speed]
 
@@ -206,6 +202,25 @@ class SpectralCodec:
 
     def encode(self, audio: Samples) -> Frames:
         raise TalkaheadError("this voice's codec has no encoder: nothing is spoken like a recording")
+
+
+def _network(folder: Path, device: torch.device, engine: str) -> SpectralNetwork:
+    """Raises ArtifactMismatch where the engine does not run on the device, or not here."""
+    engines = (AUTO, TORCH, NATIVE, ONNXRUNTIME) if device.type == "cpu" else (AUTO, TORCH)
+    if engine not in engines:
+        raise ArtifactMismatch(
+            f"engine: {engine!r} is none of this codec on {device.type}; allowed: {', '.join(engines)}"
+        )
+    if engine == ONNXRUNTIME:
+        return OnnxDecoder.load(folder)
+    decoder = SpectralDecoder.load(folder)
+    if engine != TORCH and device.type == "cpu":
+        try:
+            return NativeNetwork(decoder)
+        except NativeUnavailable as error:
+            if engine == NATIVE:
+                raise ArtifactMismatch(f"engine: {NATIVE} cannot be had here: {error}") from error
+    return decoder.to(device)
 
 
 def _by_manner(windows: Sequence[CodecWindow]) -> dict[tuple[float, int], list[int]]:

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from talkahead.families.phonemic.frame_block import STEADY_ROWS, CausalBlock, side_by_side
+from talkahead.families.phonemic.frame_block import CausalBlock, side_by_side
 from talkahead.families.phonemic.quantizer import Quantizer
 from talkahead.weights import load_float32
 
@@ -155,26 +155,8 @@ class SpectralDecoder(nn.Module):
         self.norm = nn.LayerNorm(config.width)
         self.outward = nn.Linear(config.width, SUBFRAMES * config.hidden)
         self.spectra = nn.Linear(config.hidden, len(Spectra._fields) * config.bins)
-        self._magnitudes: tuple[Tensor, Tensor] | None = None
-        self._phases: tuple[Tensor, Tensor] | None = None
-        """Weights and biases of the last layer's parts, where they are multiplied apart."""
         self.pitch_inward = nn.Linear(described * (PITCH_BEFORE + 1 + PITCH_AFTER), config.pitch_width)
         self.pitch_outward = nn.Linear(config.pitch_width, SUBFRAMES * len(Pitch._fields))
-
-    def to_bfloat16_products(self) -> Self:
-        """Multiplies in bfloat16 what can bear it, in a third of the time where the CPU has such products.
-
-        That are the blocks, but not what they add to, and the log-magnitudes, but not the phases.
-        """
-        weight, bias = self.spectra.weight, self.spectra.bias
-        rest = len(bias) - self.config.bins
-        self._magnitudes = weight[:rest].bfloat16(), bias[:rest].bfloat16()
-        self._phases = weight[rest:], bias[rest:]
-        for block in self.blocks:
-            assert isinstance(block, CausalBlock)
-            block.mix.bfloat16()
-            block.out.bfloat16()
-        return self
 
     @property
     def dtype(self) -> torch.dtype:
@@ -198,33 +180,17 @@ class SpectralDecoder(nn.Module):
         Args:
             before: what the blocks saw last, [B, blocks, BEFORE, W]; zeros where an utterance begins.
         """
-        entering = side_by_side(described, self.config.lookahead + 1)
-        length = entering.shape[1]
-        frames = self.inward(self._steady(entering))
+        frames = self.inward(side_by_side(described, self.config.lookahead + 1))
         seen = []
         for place, block in enumerate(self.blocks):
             frames, one = block(frames, before[:, place])
             seen.append(one)
-        made = self.outward(self.norm(frames))[:, :length]
-        told = torch.stack(seen, dim=1)
-        kept = told[:, :, : told.shape[2] - frames.shape[1] + length]
-        return made.unflatten(-1, (SUBFRAMES, -1)).flatten(1, 2), kept
-
-    def _steady(self, rows: Tensor) -> Tensor:
-        """[B, T, *]; where products are of bfloat16, zeros follow each, up to the first of `STEADY_ROWS`."""
-        if self._magnitudes is None:
-            return rows
-        missing = -(-STEADY_ROWS.start // rows.shape[0]) - rows.shape[1]
-        return functional.pad(rows, (0, 0, 0, max(missing, 0)))
+        made = self.outward(self.norm(frames))
+        return made.unflatten(-1, (SUBFRAMES, -1)).flatten(1, 2), torch.stack(seen, dim=1)
 
     def spectra_of(self, hidden: Tensor) -> Spectra:
         """[B, S, hidden] -> spectra of the subframes."""
-        if self._magnitudes is None or self._phases is None:
-            return Spectra(*self.spectra(hidden).chunk(len(Spectra._fields), dim=-1))
-        length, hidden = hidden.shape[1], self._steady(hidden)
-        magnitudes = functional.linear(hidden.bfloat16(), *self._magnitudes)[:, :length].to(hidden.dtype)
-        voice, breath, rest = magnitudes.chunk(len(Spectra._fields) - 1, dim=-1)
-        return Spectra(voice, breath, rest, functional.linear(hidden, *self._phases)[:, :length])
+        return Spectra(*self.spectra(hidden).chunk(len(Spectra._fields), dim=-1))
 
     def pitch_of(self, described: Tensor) -> Pitch:
         """Of T frames: descriptions [B, PITCH_BEFORE + T + PITCH_AFTER, *] of them and their neighbours."""

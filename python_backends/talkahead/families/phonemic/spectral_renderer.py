@@ -26,8 +26,8 @@ from talkahead.families.phonemic.spectral_decoder import SUBFRAMES, Spectra, Spe
 
 _OVERLAP = 4
 """Pieces over each other."""
-_HIGHEST_HZ = 11_000.0
-_LOUDEST = 7.0
+HIGHEST_HZ = 11_000.0
+LOUDEST = 7.0
 """Bound of the log-magnitudes."""
 
 
@@ -120,7 +120,7 @@ class Renderer(nn.Module):
         passed = functional.pad((steps.double() / self.rate_hz).cumsum(1), (1, 0))
         phase = tail.phase[:, None] + passed
         turns = phase[:, 1:] - phase[:, 1:].round()
-        count = torch.floor(_HIGHEST_HZ / torch.where(steps > 0, steps, _HIGHEST_HZ))
+        count = torch.floor(HIGHEST_HZ / torch.where(steps > 0, steps, HIGHEST_HZ))
         new = sum_of_cosines(turns.to(steps.dtype), count) * (steps > 0)
         return torch.cat([tail.pulses, new], dim=1), phase - phase.floor()
 
@@ -145,7 +145,7 @@ class Renderer(nn.Module):
 
 
 def _bounded(log_magnitudes: Tensor) -> Tensor:
-    return torch.exp(log_magnitudes.clamp(max=_LOUDEST))
+    return torch.exp(log_magnitudes.clamp(max=LOUDEST))
 
 
 def sum_of_cosines(turns: Tensor, count: Tensor) -> Tensor:

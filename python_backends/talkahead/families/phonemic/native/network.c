@@ -1,0 +1,171 @@
+/* The spectral codec's network: what is told of frames to their spectra and pitch, in one call.
+ *
+ * Frames go through window by window, and a frame's result is bitwise the same whatever window it lies in and whatever
+ * is computed with it: each output is one chain of sums, and what a block sees of earlier frames is carried. So nothing
+ * here may be compiled with -ffast-math.
+ *
+ * Shapes: T frames of a window, D numbers told of a frame, W width, I inner values, H hidden values of a subframe,
+ * K bins.
+ */
+
+#include "../../../backbone/native/matrices.h"
+
+#define BEFORE 2    /* frames that a block sees before its own */
+#define SUBFRAMES 2
+#define PITCHED 4   /* frames that a frame's pitch depends on */
+#define TOLD_BEFORE 2 /* frames told of before a window's first */
+
+struct norm {
+    const float *weight, *bias; /* [W] */
+};
+
+struct block {
+    struct norm norm;
+    struct matrix mix, out; /* of I outputs, from BEFORE + 1 frames side by side; of W */
+};
+
+struct network {
+    int64_t told, lookahead, width, inner, count, hidden, pitch_width;
+    int64_t entering; /* values in a word of what enters the blocks and the magnitudes */
+    struct matrix inward; /* from lookahead + 1 frames side by side; it and the rest take floats */
+    const struct block *blocks;
+    struct norm norm;
+    struct matrix outward;            /* SUBFRAMES H outputs */
+    struct matrix magnitudes, phases; /* of a subframe: 3 K and K outputs */
+    struct matrix pitch_inward, pitch_outward; /* from PITCHED frames side by side; to height and voicing of subframes */
+};
+
+struct network_room {
+    float *frames, *seen, *inner, *hidden; /* [CHUNK, W], [BEFORE + CHUNK, W], [CHUNK, I], [CHUNK, SUBFRAMES H] */
+    word *entering;                        /* [CHUNK, ..]: frames side by side, or what else enters a product */
+    struct stage stage;
+};
+
+/* Windows of a call, all of T frames. */
+struct windows {
+    int64_t count, frames;
+    const float *told;   /* [count, TOLD_BEFORE + T + lookahead, D] */
+    const float *before; /* [count, blocks, BEFORE, W]: what the blocks saw last */
+    float *seen;         /* the same [count, blocks, BEFORE + T, W], and what they see */
+    float *magnitudes, *phases; /* [count, SUBFRAMES T, 3 K] and [.., K] */
+    float *pitch;               /* [count, T + 1, SUBFRAMES, 2] */
+};
+
+static int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t lay_out_network(const struct network *network, char *base, struct network_room *room) {
+    int64_t used = 0, width = network->width, subframes = SUBFRAMES * network->hidden;
+    int64_t widest = largest_of(largest_of((BEFORE + 1) * width, network->inner), subframes);
+    widest = largest_of(widest, largest_of(PITCHED, network->lookahead + 1) * network->told);
+    TAKE(room, frames, CHUNK * width);
+    TAKE(room, seen, (BEFORE + CHUNK) * width);
+    TAKE(room, inner, CHUNK * largest_of(network->inner, network->pitch_width));
+    TAKE(room, hidden, CHUNK * subframes);
+    TAKE(room, entering, CHUNK * widest);
+    return used + lay_out_stage(widest, base + used, &room->stage);
+}
+
+int64_t talkahead_network_bytes(const struct network *network) {
+    struct network_room room;
+    return lay_out_network(network, 0, &room);
+}
+
+/* Rows of `count` values, each `stride` behind the one before, as words of `packing` values. */
+static void lay_down(int64_t packing, const float *from, int64_t stride, int64_t rows, int64_t count, word *to) {
+    for (int64_t row = 0; row < rows; row++, from += stride, to += count / packing)
+        if (packing == 1) memcpy(to, from, (size_t)count * sizeof *to);
+        else narrow(packing, from, count, to);
+}
+
+/* LayerNorm of rows x [rows, W]. */
+static void norm_frames(const struct norm *norm, const float *x, int64_t rows, int64_t width, float *out) {
+    for (int64_t row = 0; row < rows; row++, x += width, out += width) {
+        vec sum = {0}, squares = {0};
+        for (int64_t i = 0; i < width; i += LANES) sum += load(x + i);
+        vec mean = spread(sum_lanes(sum) / (float)width);
+        for (int64_t i = 0; i < width; i += LANES) squares += (load(x + i) - mean) * (load(x + i) - mean);
+        vec scale = spread(1.0f / sqrtf(sum_lanes(squares) / (float)width + 1e-5f));
+        for (int64_t i = 0; i < width; i += LANES)
+            store(out + i, (load(x + i) - mean) * scale * load(norm->weight + i) + load(norm->bias + i));
+    }
+}
+
+/* GELU, by the hyperbolic tangent: x / (1 + e^(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3). x may lie at `to`. */
+static void activate(int64_t packing, const float *x, int64_t count, word *to) {
+    for (int64_t i = 0; i < count; i += LANES) {
+        vec value = load(x + i);
+        vec twice = value * (1.59576912f + 0.0713548162f * value * value);
+        put(packing, to, i, value / (1.0f + exponential(-twice)));
+    }
+}
+
+/* frames [rows, W] changed by a block, which sees `before` [BEFORE, W] and writes what it sees of them behind that. */
+static void run_block(const struct network *network, const struct block *block, int64_t rows, float *before,
+                      struct network_room *room) {
+    int64_t width = network->width;
+    norm_frames(&block->norm, room->frames, rows, width, before + BEFORE * width);
+    lay_down(network->entering, before, width, rows, (BEFORE + 1) * width, room->entering);
+    product(&block->mix, rows, room->entering, room->inner, WRITE, &room->stage);
+    activate(network->entering, room->inner, rows * network->inner, room->entering);
+    product(&block->out, rows, room->entering, room->frames, ADD, &room->stage);
+}
+
+/* Frames [rows, W] to what the last layer makes of their subframes. */
+static void show(const struct network *network, int64_t rows, float *magnitudes, float *phases,
+                 struct network_room *room) {
+    int64_t subframes = SUBFRAMES * rows, hidden = network->hidden;
+    norm_frames(&network->norm, room->frames, rows, network->width, room->seen);
+    product(&network->outward, rows, (const word *)room->seen, room->hidden, WRITE, &room->stage);
+    for (int64_t first = 0, some; first < subframes; first += some) {
+        const float *own = room->hidden + first * hidden;
+        some = least(subframes - first, CHUNK);
+        lay_down(network->entering, own, hidden, some, hidden, room->entering);
+        product(&network->magnitudes, some, room->entering, magnitudes + first * network->magnitudes.outputs, WRITE,
+                &room->stage);
+        product(&network->phases, some, (const word *)own, phases + first * network->phases.outputs, WRITE,
+                &room->stage);
+    }
+}
+
+static void tell_pitch(const struct network *network, const float *told, int64_t rows, float *pitch,
+                       struct network_room *room) {
+    lay_down(1, told, network->told, rows, PITCHED * network->told, room->entering);
+    product(&network->pitch_inward, rows, room->entering, room->inner, WRITE, &room->stage);
+    activate(1, room->inner, rows * network->pitch_width, room->entering);
+    product(&network->pitch_outward, rows, room->entering, pitch, WRITE, &room->stage);
+}
+
+/* One window, some frames at a time. */
+static void run_window(const struct network *network, const struct windows *windows, int64_t window,
+                       struct network_room *room) {
+    int64_t length = windows->frames, told = network->told, width = network->width;
+    int64_t state = (BEFORE + length) * width, bins = network->phases.outputs;
+    const float *own = windows->told + window * (TOLD_BEFORE + length + network->lookahead) * told;
+    float *seen = windows->seen + window * network->count * state;
+    float *magnitudes = windows->magnitudes + window * SUBFRAMES * length * network->magnitudes.outputs;
+    float *phases = windows->phases + window * SUBFRAMES * length * bins;
+    float *pitch = windows->pitch + window * (length + 1) * network->pitch_outward.outputs;
+    for (int64_t block = 0; block < network->count; block++)
+        memcpy(seen + block * state, windows->before + (window * network->count + block) * BEFORE * width,
+               BEFORE * (size_t)width * sizeof *seen);
+    for (int64_t first = 0, rows; first < length; first += rows) {
+        rows = least(length - first, CHUNK);
+        lay_down(1, own + (TOLD_BEFORE + first) * told, told, rows, (network->lookahead + 1) * told, room->entering);
+        product(&network->inward, rows, room->entering, room->frames, WRITE, &room->stage);
+        for (int64_t block = 0; block < network->count; block++)
+            run_block(network, network->blocks + block, rows, seen + block * state + first * width, room);
+        show(network, rows, magnitudes + first * SUBFRAMES * network->magnitudes.outputs,
+             phases + first * SUBFRAMES * bins, room);
+    }
+    for (int64_t first = 0, rows; first <= length; first += rows) {
+        rows = least(length + 1 - first, CHUNK);
+        tell_pitch(network, own + first * told, rows, pitch + first * network->pitch_outward.outputs, room);
+    }
+}
+
+void talkahead_run_network(const struct network *network, char *memory, const struct windows *windows) {
+    struct network_room room;
+    lay_out_network(network, memory, &room);
+    for (int64_t window = 0; window < windows->count; window++) run_window(network, windows, window, &room);
+    if (room.stage.tile_rows) release_tiles();
+}

@@ -1,0 +1,112 @@
+"""The spectral decoder's network in one C call (`native/network.c`): what serves on CPUs.
+
+A frame's spectra are bitwise the same however an utterance is cut and whatever is decoded beside it.
+Products of the blocks and of the log-magnitudes are of the precision that is asked for, the others of
+float32.
+"""
+
+from __future__ import annotations
+
+from ctypes import byref
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from talkahead.backbone.arena import Arena
+from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
+from talkahead.backbone.native_matrix import MatrixPacker
+from talkahead.families.phonemic.frame_block import CausalBlock
+from talkahead.families.phonemic.spectral_decoder import (
+    BEFORE,
+    PITCH_BEFORE,
+    SUBFRAMES,
+    NetworkOutput,
+    Pitch,
+    Spectra,
+    SpectralDecoder,
+)
+from talkahead.native_declarations import NativeStruct, native_struct
+from talkahead.native_library import load_library
+
+NATIVE = "native"
+SOURCE = Path(__file__).parent / "native" / "network.c"
+_Norm, _Block, _Network, _Windows = (
+    native_struct(SOURCE, name) for name in ("norm", "block", "network", "windows")
+)
+_MAGNITUDES = len(Spectra._fields) - 1
+"""Of the parts of a spectrum; the other one are phases."""
+
+
+class NativeNetwork:
+    """A `SpectralNetwork` on one thread of a CPU.
+
+    Raises NativeUnavailable where it cannot be compiled, or a size does not fill vectors.
+
+    Args:
+        decoder: whose weights these are.
+        precision: of products, one that the CPU `can_multiply`; None: bfloat16 where it can, else float32.
+    """
+
+    dtype = torch.float32
+
+    def __init__(self, decoder: SpectralDecoder, precision: torch.dtype | None = None) -> None:
+        if precision is None:
+            precision = torch.bfloat16 if can_multiply(torch.bfloat16) else torch.float32
+        self.config = config = decoder.config
+        refuse_uneven({name: getattr(config, name) for name in ("width", "inner", "hidden", "pitch_width")})
+        self.precision = precision
+        self._decoder = decoder
+        self._library = load_library(SOURCE)
+        self._rounded, self._exact = (
+            MatrixPacker(decoder_library(), one, in_tiles=has_tiles()) for one in (precision, torch.float32)
+        )
+        self._blocks = (_Block * config.blocks)(*map(self._block, decoder.blocks))
+        rest, spectra = _MAGNITUDES * config.bins, decoder.spectra
+        self._network = _Network(
+            told=len(config.levels) + 1,
+            lookahead=config.lookahead,
+            width=config.width,
+            inner=config.inner,
+            count=config.blocks,
+            hidden=config.hidden,
+            pitch_width=config.pitch_width,
+            entering=2 if precision is torch.bfloat16 else 1,
+            inward=_packed(self._exact, decoder.inward),
+            blocks=self._blocks,
+            norm=self._norm(decoder.norm),
+            outward=_packed(self._exact, decoder.outward),
+            magnitudes=self._rounded.pack(spectra.weight[:rest], spectra.bias[:rest]),
+            phases=self._exact.pack(spectra.weight[rest:], spectra.bias[rest:]),
+            pitch_inward=_packed(self._exact, decoder.pitch_inward),
+            pitch_outward=_packed(self._exact, decoder.pitch_outward),
+        )
+        self._memory = Arena().take(self._library.talkahead_network_bytes(byref(self._network)))
+
+    def _norm(self, norm: nn.LayerNorm) -> NativeStruct:
+        return _Norm(weight=self._exact.keep(norm.weight), bias=self._exact.keep(norm.bias))
+
+    def _block(self, block: nn.Module) -> NativeStruct:
+        assert isinstance(block, CausalBlock)
+        mix, out = (_packed(self._rounded, layer) for layer in (block.mix, block.out))
+        return _Block(norm=self._norm(block.norm), mix=mix, out=out)
+
+    def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
+        config, told, before = self.config, self._decoder.describe(codes, valid), before.contiguous()
+        count, frames = len(codes), codes.shape[1] - PITCH_BEFORE - config.lookahead
+        made = {
+            "magnitudes": torch.empty(count, SUBFRAMES * frames, _MAGNITUDES * config.bins),
+            "phases": torch.empty(count, SUBFRAMES * frames, config.bins),
+            "pitch": torch.empty(count, frames + 1, SUBFRAMES, len(Pitch._fields)),
+            "seen": torch.empty(count, config.blocks, BEFORE + frames, config.width),
+        }
+        addresses = {name: one.data_ptr() for name, one in {"told": told, "before": before, **made}.items()}
+        windows = _Windows(count=count, frames=frames, **addresses)
+        self._library.talkahead_run_network(byref(self._network), self._memory.data_ptr(), byref(windows))
+        voice, breath, rest = made["magnitudes"].chunk(_MAGNITUDES, dim=-1)
+        spectra = Spectra(voice, breath, rest, made["phases"])
+        return NetworkOutput(spectra, Pitch(*made["pitch"].flatten(1, 2).unbind(-1)), made["seen"])
+
+
+def _packed(packer: MatrixPacker, layer: nn.Linear) -> NativeStruct:
+    return packer.pack(layer.weight, layer.bias)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-_SAMPLE = re.compile(r"^talkahead_(\w+)_seconds_(bucket|sum)(?:\{(.*)\})? (\S+)$")
+_SAMPLE = re.compile(r'^talkahead_(\w+)_seconds_(bucket|sum)\{(.*\bmodel=".*)\} (\S+)$')
+"""Of a stage: it has a model, and what listeners experience has none."""
 _BOUND = re.compile(r'le="([^"]+)"')
 
 
@@ -79,7 +80,7 @@ def read(page: str) -> dict[str, Histogram]:
         if (sample := _SAMPLE.match(line)) is None:
             continue
         stage, kind, labels, value = sample.groups()
-        bound = _BOUND.search(labels or "")
+        bound = _BOUND.search(labels)
         if kind == "sum":
             totals[stage] = totals.get(stage, 0.0) + float(value)
         elif bound is not None:

@@ -50,5 +50,12 @@ class BadRequest(TalkaheadError):
         self.allowed = allowed
 
 
+class DeadlinePassed(TalkaheadError):
+    """A stream took longer than its client gives it."""
+
+    def __init__(self, deadline_ms: int) -> None:
+        super().__init__(f"deadline_ms: {deadline_ms} ms have passed", Code.CANCELLED)
+
+
 class ArtifactMismatch(TalkaheadError):
     """A weight file that does not fit its manifest or model; the message ends with what rebuilds it."""

@@ -13,25 +13,28 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Protocol
 
-from talkahead.types import StopReason
+from talkahead.errors import Code, TalkaheadError
+from talkahead.types import Ending
 
 OPEN_STREAMS = "talkahead_open_streams"
 """Streams whose client has not had the end yet: draining waits until this is 0."""
 
-STAGE_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Upper bounds, finest around the first-chunk aim of 60 ms."""
+SPEECH_BUCKETS_S = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
+"""Upper bounds of what a listener waits: fine where nobody minds, coarse where everybody does."""
+STAGE_BUCKETS_S = (0.001, 0.002, 0.005, *SPEECH_BUCKETS_S)
+STEP_BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 1.0)
 
-_GAUGES = {
-    "talkahead_active_streams": "Streams that hold a slot of the talker",
-    "talkahead_queued_streams": "Streams that wait for a slot",
-    OPEN_STREAMS: "Streams whose client has not had the end yet",
+_STAGES = {
+    "frontend": "Seconds from a request to its first segment: checks, normalisation, phonemes",
+    "encoder": "Seconds that the prompt of a segment took",
+    "vocoder": "Seconds that a pass of windows through the codec took",
+    "queue": "Seconds from a stream's first segment at the talker to its slot",
+    "prefill": "Seconds that a prefill took, of all segments let in together",
+    "first_window": "Seconds from a stream's first segment at the talker to its first window's leaving",
+    "emit": "Seconds until Triton had taken what the talker sends, a window or an end",
 }
-
-
-_LATE = {
-    "talkahead_late_streams": "Streams that were spoken more slowly than they are heard",
-    "talkahead_late_seconds": "Seconds that listeners of those waited for them to go on",
-}
+_MOST_COMMITTED = 8
+"""Tokens of a step that are told apart; more count as so many."""
 
 
 class Metric(Protocol):
@@ -55,6 +58,25 @@ class Cost(Protocol):
     def seconds(self) -> float: ...
 
 
+class Load(Protocol):
+    """How busy a talker is; `transport.messages.LoadReport` fits, and says what each field means."""
+
+    @property
+    def active(self) -> int: ...
+    @property
+    def queued(self) -> int: ...
+    @property
+    def open_streams(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def predicted_first_chunk_ms(self) -> float: ...
+    @property
+    def windows_in_flight(self) -> int: ...
+    @property
+    def at_risk(self) -> int: ...
+
+
 class Metrics(Protocol):
     """The part of `pb_utils` that makes metrics."""
 
@@ -62,24 +84,62 @@ class Metrics(Protocol):
     Logger: Any
 
 
+class _Family:
+    """A metric by its labels. Each set of their values is made at first use and kept, and so is Triton's
+    family: it frees one that nobody holds, and crashes on its metrics then.
+    """
+
+    def __init__(self, family: Any, **options: object) -> None:  # noqa: ANN401
+        self._family = family
+        self._options = options
+        self._metrics: dict[tuple[str, ...], Metric] = {}
+
+    def of(self, **labels: str) -> Metric:
+        key = tuple(labels.values())
+        if key not in self._metrics:
+            self._metrics[key] = self._family.Metric(labels=labels, **self._options)
+        return self._metrics[key]
+
+
+class _Page:
+    """Makes what is on Triton's metrics page."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._kinds = metrics.MetricFamily
+
+    def counter(self, name: str, about: str) -> _Family:
+        return self._family(name, about, self._kinds.COUNTER)
+
+    def gauge(self, name: str, about: str) -> _Family:
+        return self._family(name, about, self._kinds.GAUGE)
+
+    def histogram(self, name: str, about: str, buckets: Sequence[float]) -> _Family:
+        return self._family(name, about, self._kinds.HISTOGRAM, buckets=list(buckets))
+
+    def _family(self, name: str, about: str, kind: object, **options: object) -> _Family:
+        return _Family(self._kinds(name=name, description=about, kind=kind), **options)
+
+
 class Telemetry:
     """The metrics of one model's process. Any method may be called from any thread."""
 
     def __init__(self, metrics: Metrics, model: str, stages: tuple[str, ...]) -> None:
-        # Triton frees a family that nobody holds, and crashes on its metrics then.
-        self._families: list[Any] = []
-        self._metrics = metrics
+        self._page = _Page(metrics)
         self._log = metrics.Logger
-        self._stages = {stage: self._histogram(model, stage) for stage in stages}
+        self._stages = {
+            stage: self._page.histogram(f"talkahead_{stage}_seconds", _STAGES[stage], STAGE_BUCKETS_S)
+            for stage in stages
+        }
+        self._histograms = {stage: family.of(model=model) for stage, family in self._stages.items()}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
     def stage(self, name: str, seconds: float) -> None:
         """One passage of a stage."""
-        histogram = self._stages.get(name)
+        histogram = self._histograms.get(name)
         if histogram is not None:
-            self._jobs.put(lambda: histogram.observe(seconds))
+            self._post(lambda: histogram.observe(seconds))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -102,46 +162,56 @@ class Telemetry:
                 # A number is not worth a stream.
                 self._log.log_warn(f"a metric is lost: {type(error).__name__}: {error}")
 
-    def _histogram(self, model: str, stage: str) -> Metric:
-        name, about = f"talkahead_{stage}_seconds", f"Seconds of {stage.replace('_', ' ')}, in {model}"
-        kind = self._metrics.MetricFamily.HISTOGRAM
-        family = self._family(name, about, kind)
-        metric: Metric = family.Metric(labels={"model": model}, buckets=list(STAGE_BUCKETS_S))
-        return metric
 
-    def _family(self, name: str, about: str, kind: object) -> Any:  # noqa: ANN401
-        family = self._metrics.MetricFamily(name=name, description=about, kind=kind)
-        self._families.append(family)
-        return family
+class FrontendTelemetry(Telemetry):
+    """The frontend's metrics: its stage, and what it refuses."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics, "frontend", ("frontend",))
+        self._refused = self._page.counter(
+            "talkahead_refused_requests_total", "Requests that never came to the talker, by gRPC code"
+        )
+        for code in Code:
+            self._refused.of(code=code)
+
+    def refused(self, error: Exception) -> None:
+        """A request was answered with an error; what is not ours to expect counts as INTERNAL."""
+        code = error.code if isinstance(error, TalkaheadError) else Code.INTERNAL
+        self._post(lambda: self._refused.of(code=code).increment(1))
 
 
 class TalkerTelemetry(Telemetry):
     """The talker's metrics; fits `EngineTelemetry`."""
 
     def __init__(self, metrics: Metrics) -> None:
-        super().__init__(metrics, "talker", ("queue", "prefill", "step", "first_window", "emit"))
-        family = metrics.MetricFamily
-        self._gauges: list[Metric] = []
-        self._pool: list[Metric] = [
-            self._family(name, about, family.GAUGE).Metric(labels={}) for name, about in _GAUGES.items()
-        ]
-        ends = self._family("talkahead_streams_ended", "Streams that ended, by reason", family.COUNTER)
-        self._ends: dict[StopReason, Metric] = {
-            reason: ends.Metric(labels={"reason": reason.name.lower()})
-            for reason in StopReason
-            if reason is not StopReason.RUNNING
-        }
-        self._late: list[Metric] = [
-            self._family(name, about, family.COUNTER).Metric(labels={}) for name, about in _LATE.items()
-        ]
-        self._speculation = _Speculation(lambda name, about: self._family(name, about, family.COUNTER))
+        super().__init__(metrics, "talker", ("queue", "prefill", "first_window", "emit"))
+        self._listeners = _Listeners(self._page)
+        self._pool = _Pool(self._page)
+        self._steps = _Steps(self._page)
+        self._speculation = _Speculation(self._page)
+        self._default_pair = self._page.gauge(
+            "talkahead_default_pair", "1 for the pair of requests that ask for none"
+        )
+        self._ended = self._page.counter("talkahead_streams_ended_total", "Streams that ended, by reason")
+        for ending in Ending:
+            self._ended.of(reason=ending)
 
-    def pool(self, active: int, queued: int, open_streams: int) -> None:
-        def report() -> None:
-            for gauge, value in zip(self._pool, (active, queued, open_streams), strict=True):
-                gauge.set(value)
+    def drafting(self, drafter: str, verifier: str, costs: Iterable[Cost]) -> None:
+        """Once, before the first stream: the pair of requests that ask for none, and what steps cost here."""
+        self._default_pair.of(drafter=drafter, verifier=verifier).set(1)
+        self._steps.cost(costs)
 
-        self._post(report)
+    def step(self, seconds: float, streams: int, nodes: int) -> None:
+        """See `EngineTelemetry`."""
+        self._post(lambda: self._steps.observe(seconds, streams, nodes))
+
+    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+        """See `EngineTelemetry`."""
+        self._post(lambda: self._listeners.heard(seconds, wait_s, slack_s))
+
+    def pool(self, load: Load) -> None:
+        """See `EngineTelemetry`."""
+        self._post(lambda: self._pool.show(load))
 
     def spoken(
         self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
@@ -149,32 +219,15 @@ class TalkerTelemetry(Telemetry):
         """See `EngineTelemetry`."""
         self._post(lambda: self._speculation.count(drafter, verifier, drafted, accepted, committed))
 
-    def drafting(self, drafter: str, verifier: str, costs: Iterable[Cost]) -> None:
-        """Once, before the first stream: the pair of requests that ask for none, and what steps cost here."""
-        family = self._metrics.MetricFamily
-        default = self._family(
-            "talkahead_default_pair", "1 for the pair of requests that ask for none", family.GAUGE
-        )
-        self._set(default, {"drafter": drafter, "verifier": verifier}, 1)
-        cost = self._family("talkahead_step_cost_seconds", "What a step costs on this machine", family.GAUGE)
-        for one in costs:
-            labels = {"drafter": one.drafter, "nodes": str(one.nodes), "streams": str(one.rows)}
-            self._set(cost, labels, one.seconds)
-
-    def _set(self, family: Any, labels: dict[str, str], value: float) -> None:  # noqa: ANN401
-        """A gauge that never changes."""
-        self._gauges.append(family.Metric(labels=labels))
-        self._gauges[-1].set(value)
-
-    def ended(self, reason: StopReason) -> None:
-        self._post(lambda: self._ends[reason].increment(1))
+    def ended(self, ending: Ending) -> None:
+        """See `EngineTelemetry`."""
+        self._post(lambda: self._ended.of(reason=ending).increment(1))
 
     def late(self, stream: str, seconds: float) -> None:
         """See `EngineTelemetry`."""
 
         def report() -> None:
-            for counter, value in zip(self._late, (1, seconds), strict=True):
-                counter.increment(value)
+            self._listeners.late(seconds)
             self._log.log_warn(
                 f"{stream} was late: its listener waited {seconds:.1f} s in all for it to go on"
             )
@@ -182,46 +235,135 @@ class TalkerTelemetry(Telemetry):
         self._post(report)
 
 
-_COMMITTED_UP_TO = (1, 2, 3, 4, 5, 6, 8)
+class _Listeners:
+    """What those experience who listen."""
+
+    def __init__(self, page: _Page) -> None:
+        self._first_chunk = page.histogram(
+            "talkahead_first_chunk_seconds",
+            "Seconds from a request to its first audio, in the server",
+            SPEECH_BUCKETS_S,
+        )
+        self._chunk_gap = page.histogram(
+            "talkahead_chunk_gap_seconds",
+            "Seconds from one chunk of audio to the stream's next",
+            SPEECH_BUCKETS_S,
+        )
+        self._slack = page.histogram(
+            "talkahead_slack_seconds",
+            "Seconds of audio that a listener still had when the next chunk came, 0 of one who had run dry",
+            (0.0, *SPEECH_BUCKETS_S),
+        )
+        self._audio = page.counter("talkahead_audio_seconds_total", "Seconds of audio that listeners got")
+        self._late_streams = page.counter(
+            "talkahead_late_streams_total", "Streams that were spoken more slowly than they are heard"
+        )
+        self._late_s = page.counter(
+            "talkahead_late_seconds_total", "Seconds that listeners of those waited for them to go on"
+        )
+        waits = (self._first_chunk, self._chunk_gap, self._slack)
+        for family in (*waits, self._audio, self._late_streams, self._late_s):
+            family.of()
+
+    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+        self._audio.of().increment(seconds)
+        if slack_s is None:
+            self._first_chunk.of().observe(wait_s)
+        else:
+            self._chunk_gap.of().observe(wait_s)
+            self._slack.of().observe(slack_s)
+
+    def late(self, seconds: float) -> None:
+        self._late_streams.of().increment(1)
+        self._late_s.of().increment(seconds)
+
+
+class _Pool:
+    """The gauges. They are told at every change of any, and only those that have changed are sent."""
+
+    def __init__(self, page: _Page) -> None:
+        abouts = {
+            OPEN_STREAMS: "Streams whose client has not had the end yet",
+            "talkahead_active_streams": "Streams that hold a slot of the talker",
+            "talkahead_queued_streams": "Streams that wait for a slot",
+            "talkahead_at_risk_streams": "Streams whose listener has less than 100 ms of audio left",
+            "talkahead_slots": "Streams that fit at once",
+            "talkahead_windows_in_flight": "Windows that the codec has not made audio of yet",
+            "talkahead_predicted_first_chunk_seconds": "Seconds to the first chunk of one more stream",
+        }
+        self._gauges = {name: page.gauge(name, about) for name, about in abouts.items()}
+        self._shown: dict[str, float] = {}
+
+    def show(self, load: Load) -> None:
+        values = {
+            OPEN_STREAMS: load.open_streams,
+            "talkahead_active_streams": load.active,
+            "talkahead_queued_streams": load.queued,
+            "talkahead_at_risk_streams": load.at_risk,
+            "talkahead_slots": load.slots,
+            "talkahead_windows_in_flight": load.windows_in_flight,
+            "talkahead_predicted_first_chunk_seconds": 1e-3 * load.predicted_first_chunk_ms,
+        }
+        for name, value in values.items():
+            if self._shown.get(name) != value:
+                self._gauges[name].of().set(value)
+                self._shown[name] = value
+
+
+class _Steps:
+    """What steps take, by how many streams and nodes they have, each rounded up to a power of two."""
+
+    def __init__(self, page: _Page) -> None:
+        self._seconds = page.histogram(
+            "talkahead_step_seconds",
+            "Seconds that a step of the talker took, by streams and nodes of a draft, each up to the label's",
+            STEP_BUCKETS_S,
+        )
+        self._cost = page.gauge(
+            "talkahead_step_cost_seconds", "Seconds that a step takes, as measured at the start"
+        )
+
+    def observe(self, seconds: float, streams: int, nodes: int) -> None:
+        labels = {"streams": _up_to(streams), "nodes": _up_to(nodes)}
+        self._seconds.of(model="talker", **labels).observe(seconds)
+
+    def cost(self, costs: Iterable[Cost]) -> None:
+        for one in costs:
+            labels = {"drafter": one.drafter, "nodes": str(one.nodes), "streams": str(one.rows)}
+            self._cost.of(**labels).set(one.seconds)
+
+
+def _up_to(number: int) -> str:
+    """The power of two that it does not exceed."""
+    return str(1 << (number - 1).bit_length())
 
 
 class _Speculation:
-    """What drafting brought, by drafter and verifier.
+    """What drafting brought, by drafter and verifier."""
 
-    The histogram is made of counters, named and labelled as Prometheus names and labels one: Triton's own
-    takes one observation a call, and a call to its process for every step of every stream is too much.
-    """
-
-    def __init__(self, family: Callable[[str, str], Any]) -> None:
-        committed = "tokens that a target step added to a stream"
-        self._steps = family("talkahead_target_steps", "Target steps of streams")
-        self._drafted = family("talkahead_drafted_tokens", "Tokens drafted")
-        self._accepted = family("talkahead_accepted_tokens", "Drafted tokens that were spoken")
-        self._buckets = family(
-            "talkahead_committed_per_step_bucket", f"Histogram of {committed}: steps up to le"
+    def __init__(self, page: _Page) -> None:
+        self._steps = page.counter(
+            "talkahead_target_steps_total",
+            f"Target steps of streams, by the tokens that they added, {_MOST_COMMITTED} and more being one",
         )
-        self._sum = family("talkahead_committed_per_step_sum", f"Histogram of {committed}: tokens")
-        self._count = family("talkahead_committed_per_step_count", f"Histogram of {committed}: steps")
-        self._metrics: dict[tuple[int, tuple[str, ...]], Metric] = {}
+        self._committed = page.counter("talkahead_committed_tokens_total", "Tokens that those steps added")
+        self._drafted = page.counter("talkahead_drafted_tokens_total", "Tokens that were drafted")
+        self._accepted = page.counter("talkahead_accepted_tokens_total", "Drafted tokens that were spoken")
 
     def count(
         self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
     ) -> None:
-        labels, steps = {"drafter": drafter, "verifier": verifier}, sum(committed)
-        self._add(self._steps, steps, labels)
-        self._add(self._drafted, drafted, labels)
-        self._add(self._accepted, accepted, labels)
-        for edge in _COMMITTED_UP_TO:
-            self._add(self._buckets, sum(committed[: edge + 1]), {**labels, "le": str(edge)})
-        self._add(self._buckets, steps, {**labels, "le": "+Inf"})
-        self._add(self._sum, sum(tokens * times for tokens, times in enumerate(committed)), labels)
-        self._add(self._count, steps, labels)
-
-    def _add(self, family: Any, value: int, labels: dict[str, str]) -> None:  # noqa: ANN401
-        key = (id(family), tuple(labels.values()))
-        if key not in self._metrics:
-            self._metrics[key] = family.Metric(labels=labels)
-        self._metrics[key].increment(value)
+        pair = {"drafter": drafter, "verifier": verifier}
+        for tokens, times in enumerate(committed):
+            if times:
+                self._steps.of(**pair, tokens=str(min(tokens, _MOST_COMMITTED))).increment(times)
+        tokens = sum(number * times for number, times in enumerate(committed))
+        for family, value in (
+            (self._committed, tokens),
+            (self._drafted, drafted),
+            (self._accepted, accepted),
+        ):
+            family.of(**pair).increment(value)
 
 
 class EncoderTelemetry(Telemetry):
@@ -229,19 +371,17 @@ class EncoderTelemetry(Telemetry):
 
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics, "encoder", ("encoder",))
-        family = metrics.MetricFamily
-        lookups = self._family(
-            "talkahead_voice_cache_lookups", "References of new streams, by whether known", family.COUNTER
+        self._lookups = self._page.counter(
+            "talkahead_voice_cache_lookups_total", "References of new streams, by whether known"
         )
-        self._lookups: dict[bool, Metric] = {
-            is_hit: lookups.Metric(labels={"result": "hit" if is_hit else "miss"}) for is_hit in (True, False)
-        }
-        size = self._family("talkahead_voice_cache_bytes", "Codes of references that are kept", family.GAUGE)
-        self._size: Metric = size.Metric(labels={})
+        self._size = self._page.gauge("talkahead_voice_cache_bytes", "Codes of references that are kept")
+        for result in ("hit", "miss"):
+            self._lookups.of(result=result)
+        self._size.of()
 
     def voice(self, is_hit: bool) -> None:
         """A stream came with a reference, which was known or not."""
-        self._post(lambda: self._lookups[is_hit].increment(1))
+        self._post(lambda: self._lookups.of(result="hit" if is_hit else "miss").increment(1))
 
     def voices_kept(self, num_bytes: int) -> None:
-        self._post(lambda: self._size.set(num_bytes))
+        self._post(lambda: self._size.of().set(num_bytes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Self
 
 import numpy as np
@@ -24,6 +24,23 @@ class StopReason(IntEnum):
     MAX_SECONDS = 3
     CANCELLED = 4
     ERROR = 5
+
+
+class Ending(StrEnum):
+    """How a stream ended, for those who run the server: a cancel says whose it was."""
+
+    END_OF_SPEECH = "end_of_speech"
+    LENGTH = "length"
+    MAX_SECONDS = "max_seconds"
+    CANCELLED = "cancelled"
+    """Its client asked for it."""
+    DEADLINE = "deadline"
+    """Its client's deadline_ms had passed."""
+    VANISHED = "vanished"
+    """Its client had left without a word."""
+    REFUSED = "refused"
+    """There was no room for it."""
+    ERROR = "error"
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,8 @@ class SegmentHeader(IntHeader):
     """Address of the frontend's socket, where the stream's progress is told; 0 = nobody listens."""
     voice: int = 0
     """Place among the family's voices; behind the last one: the reference's own."""
+    asked_us: int = 0
+    """When the frontend took the request, in microseconds of the machine's monotonic clock; 0 = not told."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from talkahead.types import StopReason
+from talkahead.transport.messages import LoadReport
+from talkahead.types import Ending
 
 
 class EngineTelemetry(Protocol):
@@ -14,11 +15,17 @@ class EngineTelemetry(Protocol):
     def stage(self, name: str, seconds: float) -> None:
         """One passage of a stage.
 
-        queue: arrival to slot; prefill; step; first_window: arrival to the first window's leaving; emit: from
-        there to the return of the outlet's `send`.
+        queue: arrival to slot; prefill; first_window: arrival to the first window's leaving; emit: from there
+        to the return of the outlet's `send`.
         """
 
-    def pool(self, active: int, queued: int, open_streams: int) -> None:
+    def step(self, seconds: float, streams: int, nodes: int) -> None:
+        """One step of so many streams, whose drafts have up to `nodes` nodes, the root included."""
+
+    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+        """So many seconds of audio are with a listener; the others as in `Acknowledged`."""
+
+    def pool(self, load: LoadReport) -> None:
         """The gauges, whenever one has changed."""
 
     def spoken(
@@ -26,7 +33,7 @@ class EngineTelemetry(Protocol):
     ) -> None:
         """A segment has left its slot: `committed[n]` of its target steps added n tokens."""
 
-    def ended(self, reason: StopReason) -> None:
+    def ended(self, ending: Ending) -> None:
         """A stream is over: its last window left, or its error did."""
 
     def late(self, stream: str, seconds: float) -> None:
@@ -39,7 +46,13 @@ class NoTelemetry:
     def stage(self, name: str, seconds: float) -> None:
         return None
 
-    def pool(self, active: int, queued: int, open_streams: int) -> None:
+    def step(self, seconds: float, streams: int, nodes: int) -> None:
+        return None
+
+    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+        return None
+
+    def pool(self, load: LoadReport) -> None:
         return None
 
     def spoken(
@@ -47,7 +60,7 @@ class NoTelemetry:
     ) -> None:
         return None
 
-    def ended(self, reason: StopReason) -> None:
+    def ended(self, ending: Ending) -> None:
         return None
 
     def late(self, stream: str, seconds: float) -> None:

@@ -91,6 +91,20 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
+class Acknowledged:
+    """A window that has become audio, or failed to, and how its listener fared until then.
+
+    Args:
+        wait_s: since the chunk before it was heard; of the first one, since the request came.
+        slack_s: audio that its listener still had, 0 of one who had run dry; None of the first chunk.
+    """
+
+    window: SentWindow
+    wait_s: float
+    slack_s: float | None
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a stream fails, since when, and when its error may go out."""
 
@@ -137,8 +151,9 @@ class Stream:
         self.is_blocked = False
         """A window is ready, and too many are in flight."""
         self._current_since = now
-        self._has_played = False
-        """Its listener has audio: the deadline is about play-out from here on."""
+        self._asked_at: Final = 1e-6 * request.header.asked_us or now
+        self._heard_at: float | None = None
+        """When its listener got the latest chunk: from the first one on, the deadline is about play-out."""
         self._segments: dict[int, SegmentState] = {}
         """Segments that have arrived and are not done, by index."""
 
@@ -187,9 +202,17 @@ class Stream:
             return math.inf if self.arrivals.are_complete else self.ending.since
         return self._current_since if self.is_speaking and self.segment is None else math.inf
 
+    @property
+    def _has_played(self) -> bool:
+        return self._heard_at is not None
+
     def waited_at(self, now: float) -> float:
         """`waited_s`, and the wait that goes on."""
         return self.waited_s + (max(now - self.deadline, 0.0) if self._has_played else 0.0)
+
+    def slack_at(self, now: float) -> float | None:
+        """Seconds of audio that its listener still has, 0 once dry; None before the first chunk."""
+        return max(self.deadline - now, 0.0) if self._has_played else None
 
     def arrive(self, request: SegmentRequest, channel: Channel) -> bool:
         """Take a segment in; False where it has come before."""
@@ -213,15 +236,19 @@ class Stream:
         self.is_blocked = False
         segment.advance(cut)
 
-    def acknowledge(self, chunk: int, ok: bool, now: float) -> SentWindow | None:
+    def acknowledge(self, chunk: int, ok: bool, now: float) -> Acknowledged | None:
         """A window has become audio, or failed to; None of one that was not in flight."""
         window = self.in_flight.acknowledge(chunk, now)
-        if window is not None and ok:
+        if window is None:
+            return None
+        since = self._asked_at if self._heard_at is None else self._heard_at
+        done = Acknowledged(window, now - since, self.slack_at(now))
+        if ok:
             # More for a listener who still has some, or has run dry.
             self.waited_s = self.waited_at(now)
             self.deadline = (max(self.deadline, now) if self._has_played else now) + window.seconds
-            self._has_played = True
-        return window
+            self._heard_at = now
+        return done
 
     def finish_segment(self, totals: Totals, now: float) -> None:
         """The last window of the segment being spoken has left: on to the next one."""

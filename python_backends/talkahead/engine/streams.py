@@ -13,14 +13,15 @@ from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.in_flight import Batch, SentWindow
 from talkahead.engine.requests import SegmentRequest
-from talkahead.engine.stream import Arrivals, SegmentState, Stream
+from talkahead.engine.stream import Acknowledged, Arrivals, SegmentState, Stream
 from talkahead.engine.windows import Cut, WindowPlan
-from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.errors import BadRequest, Code, DeadlinePassed, TalkaheadError
 from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
-from talkahead.types import StopReason, WindowHeader
+from talkahead.types import Ending, StopReason, WindowHeader
 
 _REMEMBERED_STREAMS = 4096
 _OUR_FAULTS = (Code.INTERNAL, Code.UNAVAILABLE)
+_ENDINGS = {Code.CANCELLED: Ending.CANCELLED, Code.RESOURCE_EXHAUSTED: Ending.REFUSED}
 
 
 class Streams:
@@ -28,7 +29,7 @@ class Streams:
 
     Args:
         release: frees the slot of a segment.
-        on_end: called once per stream, with the reason.
+        on_end: called once per stream, with how it ended.
         report_progress: tells the frontend at an address how far a stream is, while segments of it are still
             to come.
         log: told why a stream failed, where that is no fault of its client's.
@@ -39,7 +40,7 @@ class Streams:
         config: EngineConfig,
         *,
         release: Callable[[SegmentState], None],
-        on_end: Callable[[Stream, StopReason], None],
+        on_end: Callable[[Stream, Ending], None],
         report_progress: Callable[[int, StreamProgress], None],
         log: Callable[[str], None],
     ) -> None:
@@ -150,21 +151,21 @@ class Streams:
             due_at=now + max(config.idle_timeout_s, config.patience * begun.seconds),
         )
 
-    def acknowledge(self, done: WindowDone, now: float) -> SentWindow | None:
+    def acknowledge(self, done: WindowDone, now: float) -> Acknowledged | None:
         """A window is done. One of an earlier use of the stream's id, or told twice, is None."""
         stream = self._stream_of(done)
-        window = None if stream is None else stream.acknowledge(done.chunk, done.ok, now)
-        if stream is None or window is None:
+        acknowledged = None if stream is None else stream.acknowledge(done.chunk, done.ok, now)
+        if stream is None or acknowledged is None:
             return None
         self.num_in_flight -= 1
         for other in self._streams.values() if self.num_in_flight else ():
             if other is not stream:
-                other.in_flight.observe(window.sequence, now)
+                other.in_flight.observe(acknowledged.window.sequence, now)
         if done.ok:
             self.settle(stream, now)
         else:
             self.fail(stream, TalkaheadError(f"the vocoder failed on chunk {done.chunk}"), now)
-        return window
+        return acknowledged
 
     def lose(self, window: WindowHeader, reason: str, now: float) -> None:
         """A window could not be sent: its stream ends."""
@@ -222,7 +223,7 @@ class Streams:
     def _close(self, stream: Stream, error: TalkaheadError | None) -> None:
         del self._streams[stream.id]
         self.num_in_flight -= len(stream.in_flight)
-        reason = _stop_reason(stream, error)
+        ending = _ending(stream, error)
         stream.end(error)
         self.report_progress(stream, is_over=True)
         if not stream.arrivals.are_complete:
@@ -230,7 +231,7 @@ class Streams:
             if len(self._ended) > _REMEMBERED_STREAMS:
                 self._ended.popitem(last=False)
         self._early_cancels.stream_ended(stream.request_id)
-        self._on_end(stream, reason)
+        self._on_end(stream, ending)
 
     def _release_slots(self, stream: Stream) -> None:
         for segment in stream.segments:
@@ -267,8 +268,8 @@ class Streams:
             return
         yield idle_at, partial(self._give_up_idle, stream, now)
         yield vanished_at, partial(self._end, stream)
-        expired = TalkaheadError(f"deadline_ms: {stream.options.deadline_ms} ms have passed", Code.CANCELLED)
-        yield stream.expires_at, partial(self.fail, stream, expired, now)
+        if (limit_ms := stream.options.deadline_ms) is not None:
+            yield stream.expires_at, partial(self.fail, stream, DeadlinePassed(limit_ms), now)
         lost = TalkaheadError(f"segment {stream.current} never reached the talker")
         yield missing_at, partial(self._give_up, stream, lost)
 
@@ -278,8 +279,11 @@ def cancelled() -> TalkaheadError:
     return TalkaheadError("the stream was cancelled", Code.CANCELLED)
 
 
-def _stop_reason(stream: Stream, error: TalkaheadError | None) -> StopReason:
+def _ending(stream: Stream, error: TalkaheadError | None) -> Ending:
+    if isinstance(error, DeadlinePassed):
+        return Ending.DEADLINE
     if error is not None:
-        return StopReason.CANCELLED if error.code is Code.CANCELLED else StopReason.ERROR
-    is_whole = not stream.in_flight
-    return stream.ending if isinstance(stream.ending, StopReason) and is_whole else StopReason.CANCELLED
+        return _ENDINGS.get(error.code, Ending.ERROR)
+    if isinstance(stream.ending, StopReason) and not stream.in_flight:
+        return Ending[stream.ending.name]
+    return Ending.VANISHED

@@ -27,10 +27,12 @@ from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
-from talkahead.types import StopReason, WindowHeader
+from talkahead.types import Ending, WindowHeader
 
 _MEMORY = 10
 """Observations that a mean remembers, about."""
+_AT_RISK_S = 0.1
+"""Of audio that a listener still has: with less, the slightest hitch is heard."""
 
 
 class TalkerLoop:
@@ -114,9 +116,10 @@ class TalkerLoop:
     def acknowledge(self, done: WindowDone) -> None:
         """The vocoder is done with a window, which may let others leave."""
         self._has_changed = True
-        window = self._streams.acknowledge(done, self._clock())
-        if window is not None and done.ok:
-            self._pace.decoded(done.seconds, window.seconds)
+        heard = self._streams.acknowledge(done, self._clock())
+        if heard is not None and done.ok:
+            self._pace.decoded(done.seconds, heard.window.seconds)
+            self._telemetry.heard(heard.window.seconds, heard.wait_s, heard.slack_s)
 
     def expect(self, begun: PassBegun) -> None:
         """The vocoder is at work, which postpones what falls due: seen to when that was to be."""
@@ -139,7 +142,7 @@ class TalkerLoop:
     def fail_all(self, error: TalkaheadError) -> None:
         """End every stream now, without waiting for anything."""
         self._streams.fail_all(error)
-        self._telemetry.pool(0, 0, 0)
+        self._report()
 
     @property
     def load(self) -> LoadReport:
@@ -179,7 +182,7 @@ class TalkerLoop:
         now = self._clock()
         self._step_s.add(now - before)
         self._pace.stepped(now - before, int(drawn.counts.sum()) / len(drawn.counts))
-        self._telemetry.stage("step", now - before)
+        self._telemetry.step(now - before, len(drawn.slots), 1 + int(drawn.num_drafted.max()))
         for segment in due:
             self._has_changed = True
             self._cutter.advance(segment.stream, now)
@@ -298,21 +301,22 @@ class TalkerLoop:
 
     # Account
 
-    def _on_end(self, stream: Stream, reason: StopReason) -> None:
+    def _on_end(self, stream: Stream, ending: Ending) -> None:
         self._has_changed = True
         began = self._first_slot_at.pop(stream, None)
         if began is not None:
             self._slot_s.add(self._clock() - began)
-        self._telemetry.ended(reason)
+        self._telemetry.ended(ending)
         if self._pace.is_late(stream.waited_s):
             self._telemetry.late(f"stream {stream.id} (request {stream.request_id!r})", stream.waited_s)
 
     def _report(self) -> None:
         self._load = self._measured_load()
-        self._telemetry.pool(self._load.active, self._load.queued, self._load.open_streams)
+        self._telemetry.pool(self._load)
 
     def _measured_load(self) -> LoadReport:
-        num_queued = self._num_queued()
+        num_queued, now = self._num_queued(), self._clock()
+        slacks = (stream.slack_at(now) for stream in self._streams)
         return LoadReport(
             active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
@@ -320,6 +324,7 @@ class TalkerLoop:
             slots=self._backbone.num_slots,
             predicted_first_chunk_ms=1e3 * self._predicted_first_chunk_s(num_queued),
             windows_in_flight=self._streams.num_in_flight,
+            at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
         )
 
 

@@ -61,6 +61,6 @@ def _joined(reports: list[LoadReport]) -> dict[str, object]:
     best = min(reports, key=lambda report: report.predicted_first_chunk_ms)
     sums = {
         name: sum(getattr(report, name) for report in reports)
-        for name in ("active", "queued", "open_streams", "slots", "windows_in_flight")
+        for name in ("active", "queued", "open_streams", "slots", "windows_in_flight", "at_risk")
     }
     return {**asdict(best), **sums}

@@ -6,7 +6,7 @@ import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import monotonic_ns, perf_counter
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from talkahead.serving.stream_pace import StreamPace, StreamPaces
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.serving.voices import Voices
 from talkahead.speech_format import SpeechFormat
-from talkahead.telemetry import Telemetry
+from talkahead.telemetry import FrontendTelemetry
 from talkahead.transport.receivers import ProgressReceiver
 from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
 from talkahead.types import SegmentHeader
@@ -48,6 +48,7 @@ class Utterance:
     stream: int
     reference: Reference | None
     frontend: int
+    asked_us: int
     sender: ResponseSender
     pace: StreamPace
 
@@ -65,6 +66,7 @@ class Utterance:
             reference=self.reference.key if self.reference else 0,
             frontend=self.frontend,
             voice=self.voice,
+            asked_us=self.asked_us,
         )
 
 
@@ -84,7 +86,7 @@ class FrontendServer:
         deque(self._text.segments(_WARM_UP_TEXT, None), maxlen=0)
         self._references = ReferenceReader(self._speech, self._text, Manifest.read(vocoder).version)
         self._draining = draining_flag(rendezvous_folder())
-        self._telemetry = Telemetry(api, "frontend", ("frontend",))
+        self._telemetry = FrontendTelemetry(api)
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
         self._progress = ProgressReceiver()
@@ -96,7 +98,7 @@ class FrontendServer:
             try:
                 utterance = self._read(request, sender)
             except Exception as error:
-                self._wire.refuse("a request", sender, error)
+                self._refuse("a request", sender, error)
             else:
                 self._rounds.add(self._speak(utterance))
 
@@ -105,7 +107,12 @@ class FrontendServer:
         self._rounds.close()
         self._telemetry.close()
 
+    def _refuse(self, what: str, sender: ResponseSender, error: Exception) -> None:
+        self._telemetry.refused(error)
+        self._wire.refuse(what, sender, error)
+
     def _read(self, request: InferenceRequest, sender: ResponseSender) -> Utterance:
+        asked_us = monotonic_ns() // 1_000
         if self._draining.exists():
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         options = RequestOptions.from_json(request.parameters(), self._sampling)
@@ -122,6 +129,7 @@ class FrontendServer:
             stream=stream,
             reference=reference,
             frontend=self._progress.address,
+            asked_us=asked_us,
             sender=sender,
             pace=self._paces.open(stream),
         )
@@ -161,7 +169,7 @@ class FrontendServer:
             self._wire.close(f"the end of stream {utterance.stream}", utterance.sender)
         except Exception as error:
             if sent == 0:
-                self._wire.refuse(f"stream {utterance.stream}", utterance.sender, error)
+                self._refuse(f"stream {utterance.stream}", utterance.sender, error)
             else:
                 self._break_off(utterance, sent, error)
         finally:

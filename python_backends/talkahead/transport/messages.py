@@ -87,6 +87,7 @@ class LoadReport:
         slots: streams that fit at once.
         predicted_first_chunk_ms: for a request that came now.
         windows_in_flight: sent to the vocoder and not acknowledged.
+        at_risk: streams that play, and whose listeners have less than 100 ms of audio left.
     """
 
     active: int
@@ -95,6 +96,7 @@ class LoadReport:
     slots: int
     predicted_first_chunk_ms: float
     windows_in_flight: int = 0
+    at_risk: int = 0
 
 
 _Plain = PassBegun | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport

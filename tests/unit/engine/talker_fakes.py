@@ -24,7 +24,7 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import StreamProgress, WindowDone
-from talkahead.types import SegmentHeader, StopReason, WindowHeader
+from talkahead.types import Ending, SegmentHeader, StopReason, WindowHeader
 from torch import Tensor
 
 VOICES = 64
@@ -152,10 +152,18 @@ class Outlet:
 
 
 class _Telemetry(NoTelemetry):
-    """Keeps who was late."""
+    """Keeps what listeners got, how streams ended, and who was late."""
 
     def __init__(self) -> None:
+        self.heard_chunks: list[tuple[float, float, float | None]] = []
+        self.endings: list[Ending] = []
         self.lates: list[tuple[str, float]] = []
+
+    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+        self.heard_chunks.append((seconds, wait_s, slack_s))
+
+    def ended(self, ending: Ending) -> None:
+        self.endings.append(ending)
 
     def late(self, stream: str, seconds: float) -> None:
         self.lates.append((stream, seconds))
@@ -173,7 +181,7 @@ class Rig:
         self.progress: list[StreamProgress] = []
         self.logged: list[str] = []
         telemetry = _Telemetry()
-        self.late = telemetry.lates
+        self.late, self.heard, self.endings = telemetry.lates, telemetry.heard_chunks, telemetry.endings
         self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
             self.backbone,
@@ -194,6 +202,7 @@ class Rig:
         segment: int = 0,
         last: bool = True,
         pause: int = 0,
+        asked_us: int = 0,
         request_id: str = "",
         breaks_at: int = -1,
         **options: object,
@@ -212,6 +221,7 @@ class Rig:
             seed=7,
             pause_frames=pause,
             frontend=FRONTEND,
+            asked_us=asked_us,
         )
         chosen = RequestOptions.from_parameters({"temperature": 0.0, **options})  # type: ignore[dict-item]
         channel = Channel(outlet, lambda job: job(), self._lose, self.logged.append)
@@ -252,6 +262,11 @@ class Rig:
             self.loop.acknowledge(WindowDone(header.stream, header.generation, header.chunk, ok))
             self._tell_losses()
         return bool(news)
+
+    def done(self, header: WindowHeader) -> WindowDone:
+        """The acknowledgement of a window, counted as answered."""
+        self.answered.add((header.stream, header.generation, header.chunk))
+        return WindowDone(header.stream, header.generation, header.chunk)
 
     def finish(self) -> None:
         """Run and answer until every stream is done."""

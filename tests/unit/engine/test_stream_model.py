@@ -30,7 +30,7 @@ from talkahead.engine.streams import Streams
 from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import TalkaheadError
 from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
-from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
+from talkahead.types import Ending, SegmentHeader, Stats, StopReason, WindowHeader
 from talker_fakes import CONFIG, Outlet
 
 Sent = tuple[int, int, int]
@@ -68,14 +68,14 @@ class AnyStreams(RuleBasedStateMachine):
         if segment in self.held:
             self.held.remove(segment)
 
-    def on_end(self, stream: Stream, reason: StopReason) -> None:
+    def on_end(self, stream: Stream, ending: Ending) -> None:
         outlets = self.outlets[stream.generation]
         self.ends[stream.generation] += 1
         assert all(outlet.end is not None for outlet in outlets), "an outlet was left open"
         failed = [outlet for outlet in outlets if outlet.end != "closed"]
         assert len(failed) <= 1
         if failed:
-            assert reason in (StopReason.CANCELLED, StopReason.ERROR)
+            assert ending in (Ending.CANCELLED, Ending.DEADLINE, Ending.ERROR)
             assert [one for _, one in self.log if one in outlets][-1] is failed[0], "the error was not last"
         mine = {window for window in self.awaited if window[:2] == (stream.id, stream.generation)}
         assert self.is_clock or not mine, "it ended before its windows were done"

@@ -15,10 +15,10 @@ from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_engine import TalkerEngine
 from talkahead.errors import Code, TalkaheadError
 from talkahead.transport.control_client import ControlClient
-from talkahead.transport.messages import WindowDone
+from talkahead.transport.messages import LoadReport, WindowDone
 from talkahead.transport.receivers import AcknowledgementReceiver
 from talkahead.transport.senders import AcknowledgementSender
-from talkahead.types import SegmentHeader, StopReason
+from talkahead.types import Ending, SegmentHeader
 from talker_fakes import CONFIG, Outlet, ScriptedBackbone, script
 
 PATIENCE_S = 30.0
@@ -56,10 +56,11 @@ class Server:
 
     folder: Path
     backbone: ScriptedBackbone = field(default_factory=lambda: ScriptedBackbone(8))
-    ends: list[StopReason] = field(default_factory=list)
+    ends: list[Ending] = field(default_factory=list)
     stages: set[str] = field(default_factory=set)
     steps: int = 0
     """Of segments that have left their slots."""
+    audio_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.receiver = AcknowledgementReceiver(self.folder)
@@ -78,8 +79,16 @@ class Server:
         assert seconds >= 0
         self.stages.add(name)
 
-    def pool(self, active: int, queued: int, open_streams: int) -> None:
-        self.gauges = (active, queued, open_streams)
+    def step(self, seconds: float, streams: int, nodes: int) -> None:
+        assert seconds >= 0 and streams > 0 and nodes == 1
+        self.stages.add("step")
+
+    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+        assert seconds > 0 and wait_s >= 0 and (slack_s is None or slack_s >= 0)
+        self.audio_s += seconds
+
+    def pool(self, load: LoadReport) -> None:
+        self.load = load
 
     def spoken(
         self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
@@ -88,8 +97,8 @@ class Server:
         assert sum(committed) == committed[1]
         self.steps += sum(committed)
 
-    def ended(self, reason: StopReason) -> None:
-        self.ends.append(reason)
+    def ended(self, ending: Ending) -> None:
+        self.ends.append(ending)
 
     def late(self, stream: str, seconds: float) -> None:
         """On a busy machine a stream may be."""
@@ -139,8 +148,9 @@ def test_sixteen_threads_each_get_their_own(server: Server) -> None:
         line.wait()
         assert line.tokens == script(stream, 60)
     server.engine.close()
-    assert server.ends == [StopReason.END_OF_SPEECH] * 16
-    assert server.gauges == (0, 0, 0)
+    assert server.ends == [Ending.END_OF_SPEECH] * 16
+    assert (server.load.active, server.load.queued, server.load.open_streams) == (0, 0, 0)
+    assert server.audio_s == pytest.approx(16 * 60 / CONFIG.speech.frames_per_s)
     assert server.stages == {"queue", "prefill", "step", "first_window", "emit"}
 
 

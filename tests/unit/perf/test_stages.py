@@ -19,6 +19,8 @@ talkahead_step_seconds_sum{model="talker",instance="2"} 0.01
 talkahead_step_seconds_bucket{model="talker",instance="2",le="0.002"} 0
 talkahead_step_seconds_bucket{model="talker",instance="2",le="0.01"} 2
 talkahead_step_seconds_bucket{model="talker",instance="2",le="+Inf"} 2
+talkahead_first_chunk_seconds_sum 0.2
+talkahead_first_chunk_seconds_bucket{le="+Inf"} 3
 talkahead_open_streams 3
 nv_inference_count{model="tts",version="1"} 7
 """

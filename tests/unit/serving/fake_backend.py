@@ -142,6 +142,10 @@ class Metrics:
 
         self.MetricFamily = MetricFamily
 
+    def by_labels(self, name: str) -> dict[str, list[float]]:
+        """What a metric was told, by the values of its labels."""
+        return {labels: metric.values for (family, labels), metric in self.metrics.items() if family == name}
+
     def __getitem__(self, name: str) -> list[float]:
         return [
             value for (family, _), metric in self.metrics.items() if family == name for value in metric.values

@@ -181,8 +181,8 @@ def test_later_segments_and_streams_bring_the_key_alone(encoder: EncoderServer, 
     np.testing.assert_array_equal(prompt(first), prompt(again))
     encoder.close()
     lookups = backend.metrics.metrics
-    assert lookups["talkahead_voice_cache_lookups", "hit"].values == [1]
-    assert lookups["talkahead_voice_cache_lookups", "miss"].values == [1]
+    assert lookups["talkahead_voice_cache_lookups_total", "hit"].values == [1]
+    assert lookups["talkahead_voice_cache_lookups_total", "miss"].values == [1]
     assert backend.metrics["talkahead_voice_cache_bytes"][-1] == 60 * 4
 
 

@@ -133,6 +133,19 @@ def test_bad_requests_are_refused(
     assert sentence in str(error)
 
 
+def test_refusals_are_counted_by_code(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], listening_repository: Path
+) -> None:
+    server = FrontendServer(backend, config_of("frontend", listening_repository))
+    for text, options in (("Hi.", {"tolerance": 99}), ("...!", {}), ("Hi.", {})):
+        request = Request({"TEXT": string(text)}, json.dumps(options))
+        server.execute([request])
+        assert request.sender.ended.wait(10)
+    server.close()
+    refused = backend.metrics.by_labels("talkahead_refused_requests_total")
+    assert refused.pop("INVALID_ARGUMENT") == [1, 2] and not any(refused.values())
+
+
 def test_a_server_with_drafts_says_which_values_it_takes(
     backend: FakeBackend, config_of: Callable[..., ModelConfig], drafting_repository: Path
 ) -> None:

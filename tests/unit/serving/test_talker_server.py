@@ -99,7 +99,7 @@ def test_a_segment_becomes_windows_and_ends_once(talker_server: TalkerServer, ba
         assert response.tensors["FRAMES"].shape == (1, header.context + header.new + header.lookahead, 1)
         assert Stats.from_array(response.tensors["STATS"]).seed == 5
     wait_until(lambda: backend.metrics["talkahead_open_streams"][-1:] == [0])
-    wait_until(lambda: sum(backend.metrics["talkahead_streams_ended"]) == 1)
+    wait_until(lambda: sum(backend.metrics["talkahead_streams_ended_total"]) == 1)
 
 
 def test_the_same_seed_gives_the_same_frames(talker_server: TalkerServer) -> None:
@@ -155,8 +155,7 @@ def test_drafts_are_served_by_request(
     assert {pair[1] for pair in given} == {"match", "tolerance", "groups"}
     assert all(one.decode_us > 0 for one in stats)
     server.close()
-    steps = {labels: metric.values for (name, labels), metric in backend.metrics.metrics.items()
-             if name == "talkahead_target_steps"}  # fmt: skip
+    steps = backend.metrics.by_labels("talkahead_committed_tokens_total")
     pairs = {"none,match", "heads,match", "mtp,match", "draft_lm,match", "heads,tolerance", "draft_lm,groups"}
     assert set(steps) == pairs and all(one[-1] > 0 for one in steps.values())
 

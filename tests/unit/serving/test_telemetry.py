@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from fake_backend import Metrics
-from talkahead.telemetry import OPEN_STREAMS, TalkerTelemetry, Telemetry
-from talkahead.types import StopReason
+from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.telemetry import OPEN_STREAMS, FrontendTelemetry, TalkerTelemetry, Telemetry
+from talkahead.transport.messages import LoadReport
+from talkahead.types import Ending
 
 
 def test_stages_become_histograms() -> None:
@@ -29,18 +34,69 @@ def test_a_metric_that_fails_is_lost_alone() -> None:
     assert metrics.Logger.warnings == ["a metric is lost: ZeroDivisionError: float division by zero"]
 
 
+IDLE = LoadReport(active=0, queued=0, open_streams=0, slots=16, predicted_first_chunk_ms=40.0)
+
+
 def test_the_talker_counts_its_streams() -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)
-    telemetry.pool(active=2, queued=1, open_streams=4)
-    telemetry.ended(StopReason.CANCELLED)
-    telemetry.ended(StopReason.CANCELLED)
-    telemetry.stage("step", 0.002)
+    telemetry.ended(Ending.CANCELLED)
+    telemetry.ended(Ending.CANCELLED)
+    telemetry.ended(Ending.VANISHED)
     telemetry.close()
-    assert metrics["talkahead_active_streams"] == [2] and metrics["talkahead_queued_streams"] == [1]
-    assert metrics[OPEN_STREAMS] == [4]
-    assert metrics.metrics["talkahead_streams_ended", "cancelled"].values == [1, 2]
-    assert metrics["talkahead_step_seconds"] == [0.002]
+    ended = metrics.by_labels("talkahead_streams_ended_total")
+    assert ended.pop("cancelled") == [1, 2] and ended.pop("vanished") == [1]
+    assert ended == {ending: [] for ending in Ending if ending not in (Ending.CANCELLED, Ending.VANISHED)}
+
+
+def test_a_gauge_is_sent_when_it_has_changed() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    for open_streams in (0, 4, 4, 0):
+        telemetry.pool(replace(IDLE, open_streams=open_streams))
+    telemetry.close()
+    assert metrics[OPEN_STREAMS] == [0, 4, 0]
+    assert metrics["talkahead_slots"] == [16]
+    assert metrics["talkahead_predicted_first_chunk_seconds"] == [0.04]
+
+
+def test_what_listeners_experience() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    telemetry.heard(0.1, 0.045, None)
+    telemetry.heard(0.25, 0.08, 0.02)
+    telemetry.close()
+    assert metrics["talkahead_audio_seconds_total"] == [0.1, 0.35]
+    assert metrics["talkahead_first_chunk_seconds"] == [0.045]
+    assert metrics["talkahead_chunk_gap_seconds"] == [0.08]
+    assert metrics["talkahead_slack_seconds"] == [0.02]
+
+
+@pytest.mark.parametrize(
+    ("streams", "nodes", "labels"), [(1, 1, "1,1"), (2, 3, "2,4"), (5, 8, "8,8"), (16, 9, "16,16")]
+)
+def test_steps_are_told_apart_by_streams_and_nodes(streams: int, nodes: int, labels: str) -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    telemetry.step(0.002, streams, nodes)
+    telemetry.close()
+    assert metrics.metrics["talkahead_step_seconds", f"talker,{labels}"].values == [0.002]
+
+
+def test_refusals_are_counted_by_code() -> None:
+    metrics = Metrics()
+    telemetry = FrontendTelemetry(metrics)
+    errors = (BadRequest("TEXT", "", "words"), ZeroDivisionError(), TalkaheadError("gone", Code.UNAVAILABLE))
+    for error in errors:
+        telemetry.refused(error)
+    telemetry.close()
+    refused = metrics.by_labels("talkahead_refused_requests_total")
+    assert {code: values for code, values in refused.items() if values} == {
+        "INVALID_ARGUMENT": [1],
+        "INTERNAL": [1],
+        "UNAVAILABLE": [1],
+    }
+    assert set(refused) == set(Code)
 
 
 def test_streams_that_were_late_are_counted_and_in_the_log() -> None:
@@ -49,8 +105,8 @@ def test_streams_that_were_late_are_counted_and_in_the_log() -> None:
     telemetry.late("stream 7 (request 'mine')", 1.5)
     telemetry.late("stream 8 (request '')", 2.0)
     telemetry.close()
-    assert metrics["talkahead_late_streams"] == [1, 2]
-    assert metrics["talkahead_late_seconds"] == [1.5, 3.5]
+    assert metrics["talkahead_late_streams_total"] == [1, 2]
+    assert metrics["talkahead_late_seconds_total"] == [1.5, 3.5]
     assert metrics.Logger.warnings[0] == (
         "stream 7 (request 'mine') was late: its listener waited 1.5 s in all for it to go on"
     )
@@ -68,12 +124,8 @@ def test_speculation_is_counted_by_drafter_and_verifier() -> None:
         return metrics.metrics[f"talkahead_{name}", ",".join(labels)].values[-1]
 
     pair = ("heads", "tolerance")
-    assert [value(name, *pair) for name in ("target_steps", "drafted_tokens", "accepted_tokens")] == [
-        11,
-        77,
-        9,
-    ]
-    assert value("target_steps", "none", "match") == 30
-    buckets = [value("committed_per_step_bucket", *pair, edge) for edge in ("1", "2", "3", "8", "+Inf")]
-    assert buckets == [5, 8, 10, 10, 11]
-    assert value("committed_per_step_sum", *pair) == 26 and value("committed_per_step_count", *pair) == 11
+    names = ("committed_tokens_total", "drafted_tokens_total", "accepted_tokens_total")
+    assert [value(name, *pair) for name in names] == [26, 77, 9]
+    steps = {tokens: value("target_steps_total", *pair, tokens) for tokens in ("1", "2", "3", "8")}
+    assert steps == {"1": 5, "2": 3, "3": 2, "8": 1}, "nine tokens count as eight"
+    assert value("target_steps_total", "none", "match", "1") == 30

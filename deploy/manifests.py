@@ -1,6 +1,7 @@
-"""`make manifests`: renders the chart with each file of values, validates it, compares the Kustomize base.
+"""`make manifests`: renders the chart with each file of values, validates it, compares files made of others.
 
-`--write-base` makes that base anew, which is the chart's defaults for those who have no helm.
+These are Grafana's dashboard, and the Kustomize base: the chart's defaults for those who have no helm.
+`--write` makes both anew.
 """
 
 from __future__ import annotations
@@ -13,28 +14,31 @@ from pathlib import Path
 import kubernetes_validate
 import yaml
 
-from deploy.chart import DEFAULTS, OLDEST_KUBERNETES, ChartError, Manifest, Variant, lint, variants
+from deploy.chart import DEFAULTS, FOLDER, OLDEST_KUBERNETES, ChartError, Manifest, Variant, lint, variants
+from deploy.observability import dashboard
 
 RENDERED = Path(__file__).parents[1] / "build" / "manifests"
+DASHBOARD = FOLDER / "files" / "dashboard.json"
 BASE = Path(__file__).parent / "kustomize" / "talkahead.yaml"
 FOREIGN = frozenset({"monitoring.coreos.com/v1"})
 """Kinds of an operator, which Kubernetes' own schemas do not know."""
 VERSIONS = (OLDEST_KUBERNETES, kubernetes_validate.latest_version())
 """Of Kubernetes, that what is rendered must fit: the chart's oldest, and the newest with known schemas."""
 _HELMS_LABELS = frozenset({"app.kubernetes.io/managed-by", "helm.sh/chart"})
-_HEADER = "# What the chart renders of values.yaml; made by `python -m deploy.manifests --write-base`.\n"
+_HEADER = "# What the chart renders of values.yaml; made by `python -m deploy.manifests --write`.\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(prog="python -m deploy.manifests", description=__doc__)
-    parser.add_argument("--write-base", action="store_true", help=f"write {BASE.name} of deploy/kustomize")
+    parser.add_argument("--write", action="store_true", help=f"write {DASHBOARD.name} and {BASE.name} anew")
     options = parser.parse_args(arguments)
     try:
+        _check(DASHBOARD, dashboard.render(), options.write)
         lint()
         for variant in variants():
             print(_write(variant))
-        _check_base(options.write_base)
+        _check(BASE, base_of(Variant(DEFAULTS).manifests()), options.write)
     except ChartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -75,12 +79,12 @@ def _write(variant: Variant) -> str:
     return f"{path}: {len(manifests)} objects{exception}"
 
 
-def _check_base(is_written: bool) -> None:
-    base = base_of(Variant(DEFAULTS).manifests())
+def _check(path: Path, made: str, is_written: bool) -> None:
+    """A file is what is made of others, or is written so."""
     if is_written:
-        BASE.write_text(base, encoding="utf-8")
-    elif BASE.read_text(encoding="utf-8") != base:
-        raise ChartError(f"{BASE} is not what the chart renders: python -m deploy.manifests --write-base")
+        path.write_text(made, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != made:
+        raise ChartError(f"{path} is not what is made of its sources: python -m deploy.manifests --write")
 
 
 def _without_helm(part: object) -> object:

@@ -59,6 +59,11 @@ REQUIREMENTS = {
         ".venv/bin/python -m pip install --constraint constraints.txt --editable '.[llama]'",
     ),
     "matplotlib": Requirement("matplotlib", lambda: find_spec("matplotlib") is not None, "make setup"),
+    "prometheus": Requirement(
+        "Debian's prometheus, with promtool",
+        lambda: which("prometheus") is not None and which("promtool") is not None,
+        "apt-get install prometheus",
+    ),
     "wordnet": Requirement(
         "Debian's wordnet-base", Path("/usr/share/wordnet/data.noun").exists, "apt-get install wordnet-base"
     ),

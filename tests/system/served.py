@@ -106,14 +106,19 @@ class Served:
     def grpc(self) -> str:
         return self._address("grpc")
 
+    @property
+    def metrics(self) -> str:
+        return self._address("metrics")
+
+    def metrics_page(self) -> str:
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as page:
+            text: str = page.read().decode()
+        return text
+
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
-        with urllib.request.urlopen(f"http://{self._address('metrics')}/metrics", timeout=10) as page:
-            text: str = page.read().decode()
-        return sum(
-            float(value)
-            for value in re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", text, re.MULTILINE)
-        )
+        found = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", self.metrics_page(), re.MULTILINE)
+        return sum(map(float, found))
 
     def _address(self, service: str) -> str:
         return self.wait_for(rf"^ready .*\b{service} (\S+)")[1]

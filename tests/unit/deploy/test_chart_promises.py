@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from exported import Exported, exported
 from rendered import (
     PROBES,
     VARIANTS,
@@ -26,7 +27,6 @@ from talkahead.cache_places import cache_places
 from talkahead.config import parameters_of
 from talkahead.launcher.path_watch import _REFUSALS
 from talkahead.launcher.supervisor import _EXIT_MARGIN_S
-from talkahead.telemetry import TalkerTelemetry
 
 from deploy.chart import DEFAULTS, FOLDER, Manifest
 
@@ -34,32 +34,9 @@ ROOT = Path(__file__).parents[3]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
 
 
-class Exported:
-    """A `pb_utils` that writes down which gauges are made."""
-
-    def __init__(self) -> None:
-        self.gauges: set[str] = set()
-        self.Logger = None
-        exported = self
-
-        class Family:
-            COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-
-            def __init__(self, name: str, description: str, kind: str) -> None:
-                if kind == Family.GAUGE:
-                    exported.gauges.add(name)
-
-            def Metric(self, labels: dict[str, str], buckets: list[float] | None = None) -> None: ...
-
-        self.MetricFamily = Family
-
-
 @pytest.fixture(scope="module")
-def gauges() -> set[str]:
-    """Those of the talker that it has from its start."""
-    exported = Exported()
-    TalkerTelemetry(exported).close()
-    return exported.gauges
+def page() -> Exported:
+    return exported()
 
 
 @pytest.mark.parametrize("longest", [1, 120, 3600])
@@ -124,11 +101,11 @@ def test_prometheus_finds_the_metrics_once(autoscaled: list[Manifest]) -> None:
 
 
 def test_the_autoscaler_goes_by_gauges_that_the_talker_has(
-    autoscaled: list[Manifest], gauges: set[str]
+    autoscaled: list[Manifest], page: Exported
 ) -> None:
     (autoscaler,) = of_kind(autoscaled, "HorizontalPodAutoscaler")
     wanted = {metric["pods"]["metric"]["name"] for metric in autoscaler["spec"]["metrics"]}
-    assert len(wanted) == 2 and wanted <= gauges
+    assert len(wanted) == 3 and wanted <= page.gauges
     (rules,) = of_kind(autoscaled, "ConfigMap")
     adapted = {
         rule["name"]["as"]: rule["seriesQuery"].partition("{")[0]
@@ -137,24 +114,31 @@ def test_the_autoscaler_goes_by_gauges_that_the_talker_has(
     assert adapted == {name: name for name in wanted}
 
 
-def test_whatever_else_the_chart_calls_a_metric_is_one(gauges: set[str]) -> None:
+def test_the_autoscaler_need_not_go_by_the_prediction() -> None:
+    manifests = VARIANTS["autoscaled"].manifests(autoscaling={"predictedFirstChunkMilliseconds": 0})
+    (autoscaler,) = of_kind(manifests, "HorizontalPodAutoscaler")
+    assert len(autoscaler["spec"]["metrics"]) == 2
+
+
+def test_whatever_else_the_chart_calls_a_metric_is_one(page: Exported) -> None:
     named = {
         name
         for path in FOLDER.rglob("*")
         if path.is_file()
         for name in re.findall(r"\btalkahead_[a-z_]+", path.read_text(encoding="utf-8"))
     }
-    assert named and named <= gauges
+    assert named and named <= page.series
 
 
 def test_the_autoscaler_aims_below_what_a_talker_holds(autoscaled: list[Manifest]) -> None:
     (autoscaler,) = of_kind(autoscaled, "HorizontalPodAutoscaler")
     targets = {
-        metric["pods"]["metric"]["name"]: int(metric["pods"]["target"]["averageValue"])
+        metric["pods"]["metric"]["name"]: metric["pods"]["target"]["averageValue"]
         for metric in autoscaler["spec"]["metrics"]
     }
     slots = int(parameters_of(ROOT / "model_repository" / "talker")["slots"])
-    assert targets["talkahead_open_streams"] < slots
+    assert int(targets["talkahead_open_streams"]) < slots
+    assert re.fullmatch(r"[1-9]\d*m", targets["talkahead_predicted_first_chunk_seconds"])
     values = (FOLDER / "values.yaml").read_text(encoding="utf-8")
     assert f"a talker has {slots} slots" in values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from deploy.compose import FILE, services
 
@@ -10,7 +11,41 @@ TEXT = FILE.read_text(encoding="utf-8")
 
 
 def test_the_file_is_allowed() -> None:
-    assert services(TEXT) == ["talkahead"]
+    assert services(TEXT) == ["talkahead", "prometheus", "grafana"]
+
+
+def test_what_is_mounted_is_there() -> None:
+    compose = yaml.safe_load(TEXT)
+    volumes = [volume for service in compose["services"].values() for volume in service["volumes"]]
+    sources = [volume.partition(":")[0] for volume in volumes]
+    named = {source for source in sources if not source.startswith(".")}
+    assert named == set(compose["volumes"])
+    assert [source for source in sources if source not in named and not (FILE.parent / source).exists()] == []
+
+
+def test_prometheus_scrapes_the_server_and_reads_the_rules() -> None:
+    compose = yaml.safe_load(TEXT)["services"]
+    path = FILE.parent / "deploy" / "observability" / "prometheus.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    [scraped] = config["scrape_configs"]
+    [server] = [target for one in scraped["static_configs"] for target in one["targets"]]
+    host, _, port = server.partition(":")
+    assert f"127.0.0.1:{port}:{port}" in compose[host]["ports"]
+    mounted = {volume.split(":")[1] for volume in compose["prometheus"]["volumes"]}
+    assert set(config["rule_files"]) <= mounted
+
+
+def test_grafana_shows_the_dashboard_of_that_prometheus() -> None:
+    compose = yaml.safe_load(TEXT)["services"]
+    folder = FILE.parent / "deploy" / "observability" / "grafana"
+    [source] = yaml.safe_load((folder / "datasources.yaml").read_text(encoding="utf-8"))["datasources"]
+    assert (
+        source["url"] == "http://prometheus:9090" and "127.0.0.1:9090:9090" in compose["prometheus"]["ports"]
+    )
+    [provider] = yaml.safe_load((folder / "dashboards.yaml").read_text(encoding="utf-8"))["providers"]
+    home = compose["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    mounted = {volume.split(":")[1] for volume in compose["grafana"]["volumes"]}
+    assert home in mounted and home.startswith(provider["options"]["path"])
 
 
 @pytest.mark.parametrize(
@@ -18,7 +53,11 @@ def test_the_file_is_allowed() -> None:
     [
         ("shm_size: ", "shm_sise: ", "shm_sise"),
         ("shm_size: 256mb", "shm_size: much", r"shm_size: value `much`.*unit must be"),
-        ("restart: unless-stopped", "restart: sometimes", "`sometimes`, expected one of `no`, `always`"),
+        (
+            "restart: unless-stopped\n    deploy:",
+            "restart: sometimes\n    deploy:",
+            "`sometimes`, expected one of `no`, `always`",
+        ),
         ("stop_grace_period: 60s", "stop_grace_period: soon", "stop_grace_period: duration `soon`"),
         ('"127.0.0.1:8001:8001"', '"127.0.0.1:grpc:8001"', r"ports\[1\]: error parsing port"),
         ("read_only: true", "read_only: perhaps", "read_only"),

@@ -13,7 +13,7 @@ from rendered import VARIANTS, container_of, of_kind, pod_of
 
 from deploy import manifests as command
 from deploy.chart import DEFAULTS, FOLDER, ChartError, Manifest, lint
-from deploy.manifests import BASE, FOREIGN, RENDERED, base_of, main, validate
+from deploy.manifests import BASE, DASHBOARD, FOREIGN, RENDERED, base_of, main, validate
 
 
 def test_helm_finds_nothing_wrong() -> None:
@@ -31,7 +31,10 @@ def test_kubernetes_takes_all_of_it(manifests: list[Manifest]) -> None:
     for manifest in manifests:
         validate(manifest)
     assert len(manifests) >= 5
-    assert {one["kind"] for one in manifests if one["apiVersion"] in FOREIGN} <= {"ServiceMonitor"}
+    assert {one["kind"] for one in manifests if one["apiVersion"] in FOREIGN} <= {
+        "ServiceMonitor",
+        "PrometheusRule",
+    }
 
 
 @pytest.mark.parametrize(
@@ -109,13 +112,19 @@ def test_the_command_writes_what_it_has_validated(
     assert "autoscaled.yaml: 8 objects, of which not validated: ServiceMonitor" in capsys.readouterr().out
 
 
-def test_the_command_refuses_a_base_of_yesterday_and_makes_it_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["BASE", "DASHBOARD"])
+def test_the_command_refuses_what_was_made_yesterday_and_makes_it_anew(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for made in (BASE, DASHBOARD):
+        (tmp_path / made.name).write_bytes(made.read_bytes())
     monkeypatch.setattr(command, "RENDERED", tmp_path)
     monkeypatch.setattr(command, "BASE", tmp_path / BASE.name)
-    (tmp_path / BASE.name).write_text("of yesterday", encoding="utf-8")
+    monkeypatch.setattr(command, "DASHBOARD", tmp_path / DASHBOARD.name)
+    (stale := getattr(command, name)).write_text("of yesterday", encoding="utf-8")
     assert main([]) == 1
-    assert "is not what the chart renders: python -m deploy.manifests --write-base" in capsys.readouterr().err
-    assert main(["--write-base"]) == 0
+    told = capsys.readouterr().err
+    assert f"{stale.name} is not what is made of its sources: python -m deploy.manifests --write" in told
+    assert main(["--write"]) == 0
     assert (tmp_path / BASE.name).read_text("utf-8") == BASE.read_text("utf-8")
+    assert (tmp_path / DASHBOARD.name).read_text("utf-8") == DASHBOARD.read_text("utf-8")

@@ -1,0 +1,1 @@
+"""What is looked at while servers run: Grafana's dashboard, made of reviewed questions."""

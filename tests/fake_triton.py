@@ -57,7 +57,7 @@ class FakeStream:
 class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
     """`tts` plays `script`; `control` keeps what it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.script: Script = speaks(3)
         self.streams: list[FakeStream] = []
         self.arrived = threading.Event()
@@ -68,7 +68,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         """So many cancels meet nothing, as when a cancel overtakes its request."""
         self._server = grpc.server(ThreadPoolExecutor(40))
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, self._server)
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self.address = f"127.0.0.1:{self._server.add_insecure_port(f'127.0.0.1:{port}')}"
         self._server.start()
 
     def close(self) -> None:
@@ -83,6 +83,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         stream.has_returned = True
 
     def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401
+        self.metadata = dict(context.invocation_metadata())
         inputs = {
             tensor.name: raw[4:].decode() if tensor.datatype == "BYTES" else int.from_bytes(raw, "little")
             for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True)

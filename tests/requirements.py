@@ -49,6 +49,7 @@ REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
     "curl": Requirement("curl", lambda: which("curl") is not None, "apt-get install curl"),
+    "haproxy": Requirement("haproxy", lambda: which("haproxy") is not None, "apt-get install haproxy"),
     "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),
     "kubectl": Requirement(
         "kubectl", lambda: shutil.which("kubectl") is not None, "apt-get install kubernetes-client"

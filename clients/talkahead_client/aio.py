@@ -69,12 +69,13 @@ class AsyncClient:
         reference: Reference | None = None,
         deadline_s: float | None = None,
         chunk_deadline_s: float | None = DEFAULT_CHUNK_DEADLINE_S,
+        retries: int = 0,
         request_id: str | None = None,
         **parameters: ParameterValue,
     ) -> AsyncSpeech:
         """Sends a text at once; the returned iterator yields its audio as it arrives. See `Client.speak`."""
         request = wire.speech_request(text, voice, reference, request_id or str(uuid.uuid4()), parameters)
-        patience = Patience(deadline_s, chunk_deadline_s)
+        patience = Patience(deadline_s, chunk_deadline_s, retries)
         reader = _AsyncReader(self._stub, request, patience, self._readers.discard)
         self._readers.add(reader)
         return AsyncSpeech(reader)
@@ -94,11 +95,14 @@ class AsyncClient:
         """Ends a stream of any client, by the server's id or by its request id; returns how many it met."""
         if (stream is None) == (request_id is None):
             raise InvalidRequest("cancel: name the stream by either stream or request_id")
-        return control.read_cancelled(await self._control(wire.control_request("cancel", stream, request_id)))
+        request = wire.control_request("cancel", stream, request_id)
+        return control.read_cancelled(await self._control(request, request_id))
 
-    async def _control(self, request: service_pb2.ModelInferRequest) -> Any:  # noqa: ANN401
+    async def _control(self, request: service_pb2.ModelInferRequest, request_id: str | None = None) -> Any:  # noqa: ANN401
+        metadata = wire.call_metadata(request_id)
         try:
-            return wire.control_result(await self._stub.ModelInfer(request, timeout=CONTROL_DEADLINE_S))
+            response = await self._stub.ModelInfer(request, timeout=CONTROL_DEADLINE_S, metadata=metadata)
+            return wire.control_result(response)
         except grpc.RpcError as error:
             raise from_status(error.code().name, error.details(), is_speaking=False) from None
 
@@ -187,7 +191,11 @@ class _AsyncReader:
         self._ended = asyncio.Event()
         # Taken once and for good by the first `leave`, which may run in a finaliser on any thread.
         self._left = threading.Lock()
-        self._call = stub.ModelStreamInfer(iter((request,)), metadata=wire.CALL_METADATA)
+        self._request = request
+        self._metadata = wire.call_metadata(self.request_id)
+        self._call = self._ask()
+        self._refusal: SpeechError | None = None
+        """What the server said instead of a first chunk, where it is asked again."""
         self._loop = asyncio.get_running_loop()
         # The loop holds its tasks weakly.
         self._tasks = [self._loop.create_task(self._run(), name=f"speech {self.request_id}")]
@@ -213,10 +221,25 @@ class _AsyncReader:
             self._ended.set()
             self._on_end(self)
 
+    def _ask(self) -> Any:  # noqa: ANN401
+        return self._stub.ModelStreamInfer(iter((self._request,)), metadata=self._metadata)
+
     async def _receive(self) -> Exception | None:
+        """See the synchronous twin."""
+        while self.reception.may_retry(error := await self._receive_once()):
+            await asyncio.sleep(self.reception.retry())
+            if self._left.locked():
+                break
+            self._call = self._ask()
+        return error
+
+    async def _receive_once(self) -> Exception | None:
+        self._refusal = None
         try:
             async for message in self._call:
                 self._accept(message)
+            if self._refusal is not None:
+                return self._refusal
             self.reception.finish()
         except grpc.RpcError as error:
             return from_status(error.code().name, error.details(), is_speaking=self.reception.is_speaking)
@@ -236,7 +259,10 @@ class _AsyncReader:
         try:
             chunk = self.reception.accept(message)
         except SpeechError as error:
-            self.leave(error)
+            if self.reception.may_retry(error):
+                self._refusal = error
+            else:
+                self.leave(error)
             return
         if chunk is not None:
             self.events.put_nowait(chunk)
@@ -261,7 +287,9 @@ class _AsyncReader:
         """Whether asking once more is of no use: the cancel met the stream, or the server cannot take it."""
         request = wire.control_request("cancel", request_id=self.request_id)
         try:
-            response = await self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S)
+            response = await self._stub.ModelInfer(
+                request, timeout=CANCEL_DEADLINE_S, metadata=self._metadata
+            )
             return control.read_cancelled(wire.control_result(response)) > 0
         except (grpc.RpcError, SpeechError, grpc.aio.UsageError):  # the last: a closed channel
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 import uuid
 import weakref
 from collections.abc import Callable
@@ -74,6 +75,7 @@ class Client:
         reference: Reference | None = None,
         deadline_s: float | None = None,
         chunk_deadline_s: float | None = DEFAULT_CHUNK_DEADLINE_S,
+        retries: int = 0,
         request_id: str | None = None,
         **parameters: ParameterValue,
     ) -> Speech:
@@ -85,11 +87,13 @@ class Client:
             reference: a recording to speak like, in place of a voice.
             deadline_s: for the whole utterance.
             chunk_deadline_s: for the first chunk, and from each chunk to the next.
+            retries: how often it is asked for again where the server goes away, or is away, before the first
+                chunk: behind a proxy, another replica takes it.
             request_id: a name for the stream in logs and for `cancel`; default: a random UUID.
             parameters: see `protocol.PARAMETERS`.
         """
         request = wire.speech_request(text, voice, reference, request_id or str(uuid.uuid4()), parameters)
-        reader = _Reader(self._stub, request, Patience(deadline_s, chunk_deadline_s), self._forget)
+        reader = _Reader(self._stub, request, Patience(deadline_s, chunk_deadline_s, retries), self._forget)
         with self._lock:
             self._readers.add(reader)
         reader.start()
@@ -110,11 +114,14 @@ class Client:
         """Ends a stream of any client, by the server's id or by its request id; returns how many it met."""
         if (stream is None) == (request_id is None):
             raise InvalidRequest("cancel: name the stream by either stream or request_id")
-        return control.read_cancelled(self._control(wire.control_request("cancel", stream, request_id)))
+        request = wire.control_request("cancel", stream, request_id)
+        return control.read_cancelled(self._control(request, request_id))
 
-    def _control(self, request: service_pb2.ModelInferRequest) -> Any:  # noqa: ANN401
+    def _control(self, request: service_pb2.ModelInferRequest, request_id: str | None = None) -> Any:  # noqa: ANN401
+        metadata = wire.call_metadata(request_id)
         try:
-            return wire.control_result(self._stub.ModelInfer(request, timeout=CONTROL_DEADLINE_S))
+            response = self._stub.ModelInfer(request, timeout=CONTROL_DEADLINE_S, metadata=metadata)
+            return wire.control_result(response)
         except grpc.RpcError as error:
             raise from_status(error.code().name, error.details(), is_speaking=False) from None
 
@@ -214,7 +221,11 @@ class _Reader:
         self._ended = threading.Event()
         # Taken for good by the first `leave`; never waited for, since `leave` may run in a finaliser.
         self._left = threading.Lock()
-        self._call = stub.ModelStreamInfer(iter((request,)), metadata=wire.CALL_METADATA)
+        self._request = request
+        self._metadata = wire.call_metadata(self.request_id)
+        self._call = self._ask()
+        self._refusal: SpeechError | None = None
+        """What the server said instead of a first chunk, where it is asked again."""
 
     def start(self) -> None:
         threading.Thread(target=self._run, name=f"speech {self.request_id}", daemon=True).start()
@@ -239,10 +250,25 @@ class _Reader:
         self.events.put(end)
         self._on_end(self)
 
+    def _ask(self) -> Any:  # noqa: ANN401
+        return self._stub.ModelStreamInfer(iter((self._request,)), metadata=self._metadata)
+
     def _receive(self) -> Exception | None:
+        """Until the end of the last try; what it ended with."""
+        while self.reception.may_retry(error := self._receive_once()):
+            time.sleep(self.reception.retry())
+            if self._left.locked():
+                break
+            self._call = self._ask()
+        return error
+
+    def _receive_once(self) -> Exception | None:
+        self._refusal = None
         try:
             for message in self._call:
                 self._accept(message)
+            if self._refusal is not None:
+                return self._refusal
             self.reception.finish()
         except grpc.RpcError as error:
             return from_status(error.code().name, error.details(), is_speaking=self.reception.is_speaking)
@@ -257,7 +283,10 @@ class _Reader:
         try:
             chunk = self.reception.accept(message)
         except SpeechError as error:
-            self.leave(error)
+            if self.reception.may_retry(error):
+                self._refusal = error
+            else:
+                self.leave(error)
             return
         if chunk is not None:
             self.events.put(chunk)
@@ -278,7 +307,7 @@ class _Reader:
         """Whether asking once more is of no use: the cancel met the stream, or the server cannot take it."""
         request = wire.control_request("cancel", request_id=self.request_id)
         try:
-            response = self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S)
+            response = self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S, metadata=self._metadata)
             return control.read_cancelled(wire.control_result(response)) > 0
         except (grpc.RpcError, SpeechError, ValueError):  # ValueError: the channel was closed meanwhile
             return True

@@ -82,6 +82,8 @@ _BY_CODE: dict[str, type[SpeechError]] = {
 _ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")
 # A server's error has fewer codes than gRPC, so the text may begin with the exact one.
 _NAMED_CODE = re.compile(r"^(" + "|".join([*_BY_CODE, "INTERNAL"]) + r"): ")
+# gRPC's own words where a proxy or a connection ends a stream in the middle, under whatever code.
+_CUT = re.compile(r"RST_STREAM|Stream removed")
 
 
 def from_status(code: str, details: str, *, is_speaking: bool) -> SpeechError:
@@ -96,6 +98,8 @@ def from_status(code: str, details: str, *, is_speaking: bool) -> SpeechError:
     named = _NAMED_CODE.match(message)
     if named:
         code, message = named.group(1), message[named.end() :]
-    elif code == "UNAVAILABLE" and is_speaking:
-        return StreamBroken(f"the server went away while it spoke: {message}")
+    elif code == "UNAVAILABLE" or _CUT.search(message):
+        if is_speaking:
+            return StreamBroken(f"the server went away while it spoke: {message}")
+        return ServerUnavailable(message or code)
     return _BY_CODE.get(code, ServerFailure)(message or code, code)

@@ -1,4 +1,4 @@
-"""How long the clients wait, and for what."""
+"""How long the clients wait, and for what, and when they ask again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ FAREWELL_S = 2.0
 """How long a cancelled stream may take to end before its connection is cut."""
 
 
+RETRY_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Before a request is sent again; the last for all that follow. A server that restarts takes some seconds."""
+
+
 @dataclass(frozen=True)
 class Patience:
     """Deadlines of one utterance; None = wait for ever."""
@@ -28,6 +32,12 @@ class Patience:
     """For the whole utterance, from the request on."""
     chunk_s: float | None = DEFAULT_CHUNK_DEADLINE_S
     """For the first chunk, and from each chunk to the next."""
+    retries: int = 0
+    """How often it is asked for again, where its server goes away before the first chunk."""
+
+    def pause_s(self, retry: int) -> float:
+        """Before the retry of this number, from 0."""
+        return RETRY_PAUSES_S[min(retry, len(RETRY_PAUSES_S) - 1)]
 
     def left_s(self, started_s: float, latest_s: float, now_s: float) -> float | None:
         """Seconds until the first of the deadlines, never negative.

@@ -14,7 +14,14 @@ import numpy.typing as npt
 from tritonclient.grpc import service_pb2
 
 from talkahead_client import protocol, wire
-from talkahead_client.errors import Cancelled, DeadlineExceeded, ServerFailure, StreamBroken, from_status
+from talkahead_client.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    ServerFailure,
+    ServerUnavailable,
+    StreamBroken,
+    from_status,
+)
 from talkahead_client.patience import Patience
 from talkahead_client.protocol import Stats, StopReason
 
@@ -59,6 +66,7 @@ class Reception:
         self._num_chunks = 0
         self._is_final = False
         self._has_failed = False
+        self._num_retries = 0
         self._last: AudioChunk | None = None
 
     @property
@@ -94,6 +102,18 @@ class Reception:
             raise Cancelled("the server cancelled the stream")
         if self._last.stats.stop_reason == StopReason.ERROR:
             raise ServerFailure("the server gave up on the stream")
+
+    def may_retry(self, error: Exception | None) -> bool:
+        """Nothing was heard, and another server, or this one in a moment, may speak it."""
+        is_away = isinstance(error, ServerUnavailable)
+        return is_away and not self.is_speaking and self._num_retries < self._patience.retries
+
+    def retry(self) -> float:
+        """The request is to be sent again, in so many seconds."""
+        pause_s = self._patience.pause_s(self._num_retries)
+        self._num_retries += 1
+        self._has_failed = self._is_final = False
+        return pause_s
 
     def patience_s(self) -> float | None:
         """Seconds until a deadline passes (never negative); None = no deadline."""

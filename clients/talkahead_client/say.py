@@ -145,6 +145,7 @@ class Command:
             reference=self._reference,
             deadline_s=self._options.deadline,
             chunk_deadline_s=self._options.chunk_deadline,
+            retries=self._options.retries,
             **parameters,
         )
 
@@ -260,6 +261,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--deadline", type=_seconds, metavar="S", help="for a whole utterance")
     add("--chunk-deadline", type=_seconds, metavar="S", default=DEFAULT_CHUNK_DEADLINE_S,
         help="for the first chunk, and from each to the next (%(default)g)")  # fmt: skip
+    add("--retries", type=_count, metavar="N", default=0,
+        help="ask again where the server is away, or goes away before the first chunk")  # fmt: skip
     group = parser.add_argument_group("request parameters", "which of them a server takes, it says itself")
     for name, kind in PARAMETERS.items():
         kind_name, read = (kind.__name__.upper(), _boolean if kind is bool else kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,8 @@ from talkahead_client.reference import Reference
 
 TensorValue = str | bytes | int | npt.NDArray[np.float32]
 
-CALL_METADATA: tuple[tuple[str, str], ...] = ()
-"""Not `triton_grpc_error: true`, which asks for real gRPC statuses: with it, Triton 24.10 crashes at about
-one in forty failed streams. The server names the code in the error's text, and more codes than Triton has."""
+ROUTING_KEY = "talkahead-request-id"
+"""Metadata by which a proxy sends a cancel to the replica that speaks the stream."""
 
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
@@ -51,6 +51,15 @@ def speech_request(
     for name, value in parameters.items():
         _set_parameter(request, name, value)
     return request
+
+
+def call_metadata(request_id: str | None) -> tuple[tuple[str, str], ...]:
+    """Of a call about one stream, in ASCII.
+
+    Not `triton_grpc_error: true`, which asks for real gRPC statuses: with it, Triton 24.10 crashes at about
+    one in forty failed streams. The server names the code in the error's text, and it has more codes.
+    """
+    return () if request_id is None else ((ROUTING_KEY, quote(request_id, safe="")),)
 
 
 def control_request(

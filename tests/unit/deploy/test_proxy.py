@@ -1,0 +1,132 @@
+"""The real haproxy, with deploy's configuration, before two processes that act as replicas."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fake_replica import DRAINS, HESITATES, SPEAKS, STAYS_SILENT, WELL, FakeReplica
+from talkahead_client import AudioChunk, Client, ServerUnavailable, Speech, StreamBroken
+
+from instruments.proxy import proxy_before
+
+pytestmark = pytest.mark.needs("haproxy")
+
+LIMIT_S = 2.0
+"""Within which everybody must know that a replica is gone."""
+
+
+@dataclass(frozen=True)
+class House:
+    """Two replicas behind a proxy, and a client of that."""
+
+    replicas: tuple[FakeReplica, FakeReplica]
+    client: Client
+    log: Path
+
+    def open(self, count: int) -> list[tuple[int, Speech]]:
+        """Streams that have spoken their first chunk, and the number of the replica that speaks each."""
+        speeches = [self.client.speak(HESITATES) for _ in range(count)]
+        return [(spoken_by(next(speech)), speech) for speech in speeches]
+
+    def share(self, count: int) -> dict[int, int]:
+        """How many more streams each replica is given; they are ended then."""
+        opened = self.open(count)
+        for _, speech in opened:
+            speech.close()
+        return dict(Counter(number for number, _ in opened))
+
+    def await_log(self, line: str, count: int = 1) -> None:
+        ends = time.monotonic() + 10
+        while self.log.read_text(encoding="utf-8").count(line) < count:
+            assert time.monotonic() < ends, self.log.read_text(encoding="utf-8")
+            time.sleep(0.02)
+
+
+def spoken_by(chunk: AudioChunk) -> int:
+    return chunk.stats.drafted
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(FakeReplica(number, tmp_path)) for number in (1, 2))
+        log = tmp_path / "haproxy.log"
+        address = stack.enter_context(proxy_before((first.addresses, second.addresses), log))
+        yield House((first, second), stack.enter_context(Client(address)), log)
+
+
+def test_streams_of_one_connection_go_where_fewest_are(house: House) -> None:
+    opened = house.open(20)
+    assert Counter(number for number, _ in opened) == {1: 10, 2: 10}
+    for number, speech in opened:
+        if number == 1:
+            speech.close()
+    assert house.share(10) == {1: 10}
+
+
+def test_a_cancel_reaches_the_replica_that_speaks(house: House) -> None:
+    for number, speech in house.open(6):
+        assert house.client.cancel(request_id=speech.request_id) == 1, number
+
+
+def test_who_has_spoken_is_cut_and_who_has_not_is_spoken_elsewhere(house: House) -> None:
+    opened = house.open(6)
+    silent = [house.client.speak(STAYS_SILENT) for _ in range(4)]
+    house.replicas[0].kill()
+    began = time.monotonic()
+    for number, speech in opened:
+        if number == 1:
+            with pytest.raises(StreamBroken, match="while it spoke"):
+                next(speech)
+    assert time.monotonic() - began < LIMIT_S
+    assert house.share(3) == {2: 3}
+    for number, speech in opened:
+        if number == 2:
+            assert house.client.cancel(request_id=speech.request_id) == 1
+    # Of those that were silent at the one that died, the proxy has asked the other.
+    assert [house.client.cancel(request_id=speech.request_id) for speech in silent] == [1] * 4
+
+
+def test_a_replica_that_comes_back_gets_streams_again(house: House) -> None:
+    house.replicas[0].kill()
+    house.await_log("Server replicas/first is DOWN")
+    opened = house.open(2)
+    assert [number for number, _ in opened] == [2, 2]
+    house.replicas[0].start()
+    house.await_log("Server replicas/first is UP")
+    assert house.share(4) == {1: 3, 2: 1}
+
+
+def test_one_that_drains_gets_none_and_keeps_those_that_it_has(house: House) -> None:
+    opened = house.open(4)
+    house.replicas[0].answer(DRAINS)
+    house.await_log("Server replicas/first is DOWN")
+    assert house.share(3) == {2: 3}
+    assert [house.client.cancel(request_id=speech.request_id) for _, speech in opened] == [1] * 4
+    house.replicas[0].answer(WELL)
+    house.await_log("Server replicas/first is UP")
+
+
+@pytest.mark.parametrize("refusal", ["RESOURCE_EXHAUSTED: 64 wait", "INVALID_ARGUMENT: a recording"])
+def test_one_that_refuses_is_well(house: House, refusal: str) -> None:
+    house.replicas[1].answer('{"error":"no"}')
+    house.replicas[0].answer(f'{{"error":"{refusal}"}}')
+    house.await_log("Server replicas/second is DOWN")
+    assert house.share(3) == {1: 3}
+
+
+def test_with_nobody_left_a_client_is_told_so_and_may_wait_for_one(house: House) -> None:
+    for replica in house.replicas:
+        replica.kill()
+    house.await_log("has no server available")
+    with pytest.raises(ServerUnavailable):
+        next(house.client.speak(SPEAKS))
+    waiting = house.client.speak(SPEAKS, retries=100)
+    house.replicas[0].start()
+    assert [spoken_by(chunk) for chunk in waiting] == [1, 1]

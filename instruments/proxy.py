@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _CONFIG = Path(__file__).parents[1] / "deploy" / "haproxy" / "haproxy.cfg"
@@ -15,16 +18,32 @@ _CONNECT_LIMIT_S = 10.0
 _NAMES = ("FIRST", "SECOND")
 
 
+@dataclass(frozen=True)
+class Proxy:
+    """Where it listens, `host:port`."""
+
+    address: str
+    metrics: str
+
+    def requests(self) -> tuple[int, int]:
+        """Of each replica, streams and calls that it was given since the proxy started; no health checks."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as page:
+            text = page.read().decode()
+        pattern = r'^haproxy_server_sessions_total{.*server="(first|second)"} (\d+)'
+        given = {name: int(count) for name, count in re.findall(pattern, text, re.MULTILINE)}
+        return given["first"], given["second"]
+
+
 @contextlib.contextmanager
-def proxy_before(replicas: tuple[tuple[str, str], tuple[str, str]], log: Path) -> Iterator[str]:
-    """The address of the proxy, which is ended behind it.
+def proxy_before(replicas: tuple[tuple[str, str], tuple[str, str]], log: Path) -> Iterator[Proxy]:
+    """It is ended behind it.
 
     Args:
         replicas: the addresses of each, of gRPC and of HTTP, `host:port`.
         log: written by the proxy: a line for each change of a replica's health.
     """
-    address = f"127.0.0.1:{_free_port()}"
-    environment = {"PROXY": address}
+    proxy = Proxy(f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}")
+    environment = {"PROXY": proxy.address, "PROXY_METRICS": proxy.metrics}
     for name, (grpc, http) in zip(_NAMES, replicas, strict=True):
         host, _, grpc_port = grpc.rpartition(":")
         environment |= {name: host, f"{name}_GRPC": grpc_port, f"{name}_HTTP": http.rpartition(":")[2]}
@@ -33,8 +52,8 @@ def proxy_before(replicas: tuple[tuple[str, str], tuple[str, str]], log: Path) -
             ["haproxy", "-db", "-f", _CONFIG], env={**os.environ, **environment}, stderr=written
         )
         try:
-            _await(address, process)
-            yield address
+            _await(proxy.address, process)
+            yield proxy
         finally:
             process.terminate()
             try:

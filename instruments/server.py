@@ -26,6 +26,7 @@ class Server:
 
     grpc: str
     metrics: str | None
+    http: str | None = None
     launcher: int | None = None
 
     @property
@@ -80,5 +81,5 @@ def _ready(process: subprocess.Popen[str]) -> Server:
 
 
 def read_ready_line(line: str) -> Server:
-    addresses = dict(re.findall(r"(grpc|metrics) (\S+:\d+)", line))
-    return Server(addresses["grpc"], addresses.get("metrics"))
+    addresses = dict(re.findall(r"(grpc|http|metrics) (\S+:\d+)", line))
+    return Server(addresses["grpc"], addresses.get("metrics"), addresses.get("http"))

@@ -15,10 +15,16 @@ def resident_bytes(launcher: int) -> dict[str, int]:
     Args:
         launcher: process id of `talkahead serve`, whose only child is Triton.
     """
-    tasks = Path(f"/proc/{launcher}/task").glob("*/children")
-    [server] = [int(child) for task in tasks for child in task.read_text(encoding="utf-8").split()]
+    server = server_pid(launcher)
     models = {model: pid for pid, model in sorted(model_processes(server))}
     return {name: _resident_bytes(pid) for name, pid in {SERVER: server, **models}.items()}
+
+
+def server_pid(launcher: int) -> int:
+    """Triton's own process."""
+    tasks = Path(f"/proc/{launcher}/task").glob("*/children")
+    [server] = [int(child) for task in tasks for child in task.read_text(encoding="utf-8").split()]
+    return server
 
 
 def _resident_bytes(pid: int) -> int:

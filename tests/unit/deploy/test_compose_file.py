@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -11,7 +13,7 @@ TEXT = FILE.read_text(encoding="utf-8")
 
 
 def test_the_file_is_allowed() -> None:
-    assert services(TEXT) == ["talkahead", "prometheus", "grafana"]
+    assert services(TEXT) == ["talkahead", "second", "proxy", "prometheus", "grafana"]
 
 
 def test_what_is_mounted_is_there() -> None:
@@ -33,6 +35,17 @@ def test_prometheus_scrapes_the_server_and_reads_the_rules() -> None:
     assert f"127.0.0.1:{port}:{port}" in compose[host]["ports"]
     mounted = {volume.split(":")[1] for volume in compose["prometheus"]["volumes"]}
     assert set(config["rule_files"]) <= mounted
+
+
+def test_the_proxy_is_told_all_that_its_configuration_asks_for() -> None:
+    services = yaml.safe_load(TEXT)["services"]
+    told = services["proxy"]["environment"]
+    config = (FILE.parent / "deploy" / "haproxy" / "haproxy.cfg").read_text(encoding="utf-8")
+    assert set(re.findall(r"\$\{(\w+)\}", config)) == set(told)
+    assert {told["FIRST"], told["SECOND"]} == {"talkahead", "second"} <= set(services)
+    ports = {port.rpartition(":")[2] for port in services["talkahead"]["ports"]}
+    assert {told[f"{name}_{door}"] for name in ("FIRST", "SECOND") for door in ("GRPC", "HTTP")} <= ports
+    assert services["second"]["build"] == services["talkahead"]["build"]
 
 
 def test_grafana_shows_the_dashboard_of_that_prometheus() -> None:

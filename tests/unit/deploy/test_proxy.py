@@ -13,7 +13,7 @@ import pytest
 from fake_replica import DRAINS, HESITATES, SPEAKS, STAYS_SILENT, WELL, FakeReplica
 from talkahead_client import AudioChunk, Client, ServerUnavailable, Speech, StreamBroken
 
-from instruments.proxy import proxy_before
+from instruments.proxy import Proxy, proxy_before
 
 pytestmark = pytest.mark.needs("haproxy")
 
@@ -27,6 +27,7 @@ class House:
 
     replicas: tuple[FakeReplica, FakeReplica]
     client: Client
+    proxy: Proxy
     log: Path
 
     def open(self, count: int) -> list[tuple[int, Speech]]:
@@ -57,8 +58,8 @@ def house(tmp_path: Path) -> Iterator[House]:
     with contextlib.ExitStack() as stack:
         first, second = (stack.enter_context(FakeReplica(number, tmp_path)) for number in (1, 2))
         log = tmp_path / "haproxy.log"
-        address = stack.enter_context(proxy_before((first.addresses, second.addresses), log))
-        yield House((first, second), stack.enter_context(Client(address)), log)
+        proxy = stack.enter_context(proxy_before((first.addresses, second.addresses), log))
+        yield House((first, second), stack.enter_context(Client(proxy.address)), proxy, log)
 
 
 def test_streams_of_one_connection_go_where_fewest_are(house: House) -> None:
@@ -67,7 +68,11 @@ def test_streams_of_one_connection_go_where_fewest_are(house: House) -> None:
     for number, speech in opened:
         if number == 1:
             speech.close()
+    before = house.proxy.requests()
     assert house.share(10) == {1: 10}
+    after = house.proxy.requests()
+    # Each was cancelled as well.
+    assert (after[0] - before[0], after[1] - before[1]) == (20, 0)
 
 
 def test_a_cancel_reaches_the_replica_that_speaks(house: House) -> None:

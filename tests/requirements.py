@@ -60,6 +60,7 @@ REQUIREMENTS = {
         ".venv/bin/python -m pip install --constraint constraints.txt --editable '.[llama]'",
     ),
     "matplotlib": Requirement("matplotlib", lambda: find_spec("matplotlib") is not None, "make setup"),
+    "openssl": Requirement("openssl", lambda: which("openssl") is not None, "apt-get install openssl"),
     "prometheus": Requirement(
         "Debian's prometheus, with promtool",
         lambda: which("prometheus") is not None and which("promtool") is not None,

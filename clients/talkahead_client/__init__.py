@@ -18,6 +18,7 @@ from talkahead_client.figures import Figures, Listener
 from talkahead_client.protocol import Stats, StopReason
 from talkahead_client.reception import AudioChunk
 from talkahead_client.reference import Reference
+from talkahead_client.tls import tls_credentials
 
 __all__ = [
     "AsyncClient",
@@ -40,4 +41,5 @@ __all__ = [
     "Stats",
     "StopReason",
     "StreamBroken",
+    "tls_credentials",
 ]

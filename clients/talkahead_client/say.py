@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import grpc
 import numpy as np
 
 from talkahead_client.client import DEFAULT_SERVER, Client, Speech
@@ -26,6 +27,7 @@ from talkahead_client.pcm import RawPipe, Sink, WavFile
 from talkahead_client.protocol import PARAMETERS, Stats
 from talkahead_client.reference import Reference
 from talkahead_client.speed_up import Parameters, Spoken, measure_speed_up
+from talkahead_client.tls import tls_credentials
 
 USAGE_ERROR = 2
 EXIT_CODES = {
@@ -184,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with _unwinding(), Client(options.server) as client:
+        with _unwinding(), Client(options.server, _credentials(options)) as client:
             if options.voices:
                 print("\n".join(client.voices()))
                 return 0
@@ -203,6 +205,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SpeechError, OSError) as error:
         print(f"talkahead-say: {error}", file=sys.stderr)
         return EXIT_CODES.get(getattr(error, "code", ""), FAILURE)
+
+
+def _credentials(options: argparse.Namespace) -> grpc.ChannelCredentials | None:
+    files = (options.tls_ca, options.tls_certificate, options.tls_key)
+    if not options.tls and files == (None, None, None):
+        return None
+    try:
+        return tls_credentials(*files)
+    except ValueError as error:
+        raise InvalidRequest(f"--tls-certificate, --tls-key: {error}") from error
 
 
 class _Terminated(BaseException):
@@ -263,6 +275,14 @@ def _parser() -> argparse.ArgumentParser:
         help="for the first chunk, and from each to the next (%(default)g)")  # fmt: skip
     add("--retries", type=_count, metavar="N", default=0,
         help="ask again where the server is away, or goes away before the first chunk")  # fmt: skip
+    tls = parser.add_argument_group("TLS")
+    tls.add_argument("--tls", action="store_true", help="the server has TLS, as any of the files says")
+    for name, about in (
+        ("ca", "who has signed the server's certificate (default: whom gRPC trusts)"),
+        ("certificate", "this client's own, where the server asks for one"),
+        ("key", "its key"),
+    ):
+        tls.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=about)
     group = parser.add_argument_group("request parameters", "which of them a server takes, it says itself")
     for name, kind in PARAMETERS.items():
         kind_name, read = (kind.__name__.upper(), _boolean if kind is bool else kind)

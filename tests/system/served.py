@@ -107,6 +107,10 @@ class Served:
         return self._address("grpc")
 
     @property
+    def http(self) -> str:
+        return self._address("http")
+
+    @property
     def metrics(self) -> str:
         return self._address("metrics")
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from talkahead.errors import Code, TalkaheadError
 
+_THIS_MACHINE = "127.0.0.1"
 _TIMEOUT_S = 2.0
 _SPEECH_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
@@ -19,31 +20,42 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Addresses:
-    """One host and the ports of Triton's three services."""
+    """One host and the ports of Triton's three services.
+
+    Args:
+        has_tls: gRPC is spoken over TLS. Triton has none for HTTP, which only this machine can reach then.
+    """
 
     host: str
     grpc: int
     http: int
     metrics: int
+    has_tls: bool = False
 
     @classmethod
-    def choose(cls, host: str, grpc: int = 0, http: int = 0, metrics: int = 0) -> Self:
+    def choose(
+        cls, host: str, grpc: int = 0, http: int = 0, metrics: int = 0, *, has_tls: bool = False
+    ) -> Self:
         """The given ports, and a free one for each that is 0. All are held until the last is known.
 
         Raises TalkaheadError for one that is taken: the server of another would answer in our name.
         """
         with ExitStack() as sockets:
-            ports = [_claim(host, port, sockets) for port in (grpc, http, metrics)]
-        return cls(host, *ports)
+            grpc, http, metrics = (_claim(host, port, sockets) for port in (grpc, http, metrics))
+        return cls(host, grpc, http, metrics, has_tls)
 
     def __str__(self) -> str:
-        services = (("grpc", self.grpc), ("http", self.http), ("metrics", self.metrics))
-        return " ".join(f"{name} {self.host}:{port}" for name, port in services)
+        grpc, metrics = f"grpc {self.host}:{self.grpc}", f"metrics {self.host}:{self.metrics}"
+        return f"{grpc} http {self.http_host}:{self.http} {metrics}"
 
     @property
-    def _reachable(self) -> str:
+    def http_host(self) -> str:
+        return _THIS_MACHINE if self.has_tls else self.host
+
+    def _reachable(self, port: int) -> str:
         """The host for calls from this machine, where the server listens on all interfaces."""
-        return "127.0.0.1" if self.host == "0.0.0.0" else self.host
+        host = self.http_host if port == self.http else self.host
+        return _THIS_MACHINE if host == "0.0.0.0" else host
 
     def is_ready(self) -> bool:
         """The whole server takes requests."""
@@ -74,7 +86,8 @@ class Addresses:
     def speak(self, model: str, text: str, **inputs: object) -> str | None:
         """One utterance over HTTP, read to its end; what went wrong, or None."""
         body = json.dumps({"TEXT": text, **inputs})
-        connection = http.client.HTTPConnection(self._reachable, self.http, timeout=_SPEECH_TIMEOUT_S)
+        host = self._reachable(self.http)
+        connection = http.client.HTTPConnection(host, self.http, timeout=_SPEECH_TIMEOUT_S)
         try:
             connection.request("POST", f"/v2/models/{model}/generate_stream", body)
             response = connection.getresponse()
@@ -103,7 +116,7 @@ class Addresses:
         return self._request(port, "GET", path)
 
     def _request(self, port: int, method: str, path: str, inputs: object = None) -> str | None:
-        connection = http.client.HTTPConnection(self._reachable, port, timeout=_TIMEOUT_S)
+        connection = http.client.HTTPConnection(self._reachable(port), port, timeout=_TIMEOUT_S)
         try:
             connection.request(method, path, json.dumps(inputs) if inputs else None)
             response = connection.getresponse()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from talkahead.config import SETTINGS
-from talkahead.errors import TalkaheadError
+from talkahead.errors import Code, TalkaheadError
 from talkahead.launcher import drafts_command, gateway_command
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import SOURCE_ROOT
@@ -17,6 +17,7 @@ from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.server_process import ServeOptions
 from talkahead.launcher.speak import DRAFTING, PARAMETERS, option, speak
 from talkahead.launcher.supervisor import Supervisor, announce, show
+from talkahead.launcher.tls import Tls
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -41,9 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve_options(options: argparse.Namespace) -> ServeOptions:
     """Raises TalkaheadError when the repository holds no models."""
+    tls = _tls(options)
+    ports = (options.grpc_port, options.http_port, options.metrics_port)
     serve = ServeOptions(
         repository=options.repository.resolve(),
-        addresses=Addresses.choose(options.host, options.grpc_port, options.http_port, options.metrics_port),
+        addresses=Addresses.choose(options.host, *ports, has_tls=tls is not None),
+        tls=tls,
         config_name=options.model_config_name,
         log_level=LogLevel[options.log_level.upper()],
         threads=dict(options.threads),
@@ -68,6 +72,19 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
     return serve
 
 
+def _tls(options: argparse.Namespace) -> Tls | None:
+    """Only `serve` has these options. Raises TalkaheadError where one of them lacks another."""
+    certificate, key, client_ca = (
+        getattr(options, name, None) for name in ("tls_certificate", "tls_key", "tls_client_ca")
+    )
+    if certificate is None and key is None and client_ca is None:
+        return None
+    if certificate is None or key is None:
+        given = "--tls-client-ca" if certificate is key else "--tls-key" if key else "--tls-certificate"
+        raise TalkaheadError(f"{given} needs both --tls-certificate and --tls-key", Code.INVALID_ARGUMENT)
+    return Tls(certificate, key, client_ca)
+
+
 def _serve(options: argparse.Namespace) -> int:
     return Supervisor(serve_options(options), show, announce).run()
 
@@ -89,6 +106,15 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = _add(commands, "serve", "start the server and keep it running until SIGTERM or Ctrl-C", _serve)
+    tls = serve.add_argument_group(
+        "TLS", "of gRPC; HTTP, for which Triton has none, listens on this machine alone then"
+    )
+    for name, about in (
+        ("certificate", "the server's, in PEM, with those that lead to its root"),
+        ("key", "its key, in PEM, without a password"),
+        ("client-ca", "take clients alone whose certificates these have signed, in PEM"),
+    ):
+        tls.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=about)
     serve.epilog = (
         "Prints one line on standard output when every model is ready: 'ready grpc HOST:PORT http HOST:PORT "
         "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -17,9 +18,14 @@ from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import prepare
 from talkahead.launcher.plain_names import PlainNames, plain_folder
 from talkahead.launcher.server_log import LogLevel
+from talkahead.launcher.tls import Tls
 from talkahead.transport.rendezvous import draining_flag
 
 _SHARED_MEMORY = Path("/dev/shm")
+_CLOSED_APIS = "shared-memory,trace,logging"
+"""Of Triton's: a client could read the memory of other processes, and turn traces and the log on and off.
+Nobody is told the keys to them, which are drawn at each start."""
+_DOORS = ("http-restricted-api", "grpc-restricted-protocol")
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class ServeOptions:
     repository: Path
     addresses: Addresses
     config_name: str | None = None
+    tls: Tls | None = None
+    """None: plain text."""
     log_level: LogLevel = LogLevel.WARNING
     threads: Mapping[str, int] = field(default_factory=dict)
     start_timeout_s: float = 300.0
@@ -119,7 +127,7 @@ def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) 
         "model-repository": names.of(options.repository, "models"),
         "grpc-address": addresses.host,
         "grpc-port": addresses.grpc,
-        "http-address": addresses.host,
+        "http-address": addresses.http_host,
         "http-port": addresses.http,
         "metrics-address": addresses.host,
         "metrics-port": addresses.metrics,
@@ -134,8 +142,12 @@ def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) 
         flags["backend-directory"] = backends
     if options.config_name is not None:
         flags["model-config-name"] = options.config_name
+    if options.tls is not None:
+        flags |= options.tls.server_flags
     # The configurations are complete: guessing them would start every Python model twice.
-    return ["--disable-auto-complete-config", *(f"--{name}={value}" for name, value in flags.items())]
+    given = ["--disable-auto-complete-config", *(f"--{name}={value}" for name, value in flags.items())]
+    locks = [f"{_CLOSED_APIS}:{secrets.token_hex(8)}={secrets.token_hex()}" for _ in _DOORS]
+    return [*given, *(f"--{door}={lock}" for door, lock in zip(_DOORS, locks, strict=True))]
 
 
 def _has_gpu() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -32,6 +33,7 @@ from perf.texts import TEXTS
 
 _SERVE = ("--check-interval", "0")
 _BACK = "Server replicas/first is UP"
+_OUTAGE = re.compile(r"^Server replicas/\w+ is DOWN", re.MULTILINE)
 _RETURN_LIMIT_S = 240.0
 _STREAM_LIMIT_S = 60.0
 _RETRIES = 100
@@ -70,6 +72,7 @@ class Loss:
             spoken all the same.
         returned_s: from the kill until the proxy sent it streams again.
         shares: streams of each replica after that.
+        outages: how often the proxy took a replica for sick or dead; once is right.
     """
 
     streams: int
@@ -82,13 +85,15 @@ class Loss:
     silent_whole: int
     returned_s: float
     shares: tuple[int, int]
+    outages: int
     heard: list[Heard]
 
     @property
     def is_as_promised(self) -> bool:
         """Only those are cut that spoke on the dead replica, all others are whole, the load spreads again."""
         lost = self.failed + self.silent - self.silent_whole
-        return lost == 0 and self.cut <= self.open_there and self.cut_within_s <= 2 and min(self.shares) > 0
+        is_told = self.cut <= self.open_there and self.cut_within_s <= 2
+        return lost == 0 and is_told and min(self.shares) > 0 and self.outages == 1
 
     def row(self) -> dict[str, str]:
         return {
@@ -99,6 +104,7 @@ class Loss:
             "not yet heard": f"{self.silent_whole} of {self.silent} whole",
             "failed": str(self.failed),
             "back after": f"{self.returned_s:.0f} s",
+            "outages": str(self.outages),
             "then spread": f"{self.shares[0]} : {self.shares[1]}",
         }
 
@@ -153,6 +159,7 @@ def lose_one(crowd: _Crowd, first: Server, proxy: Proxy, log: Path, streams: int
         silent_whole=sum(one.ending is Ending.WHOLE for one in silent),
         returned_s=returned_s,
         shares=(after[0] - before[0], after[1] - before[1]),
+        outages=len(_OUTAGE.findall(log.read_text(encoding="utf-8"))),
         heard=heard,
     )
 

@@ -33,7 +33,7 @@ from perf.texts import TEXTS
 
 _SERVE = ("--check-interval", "0")
 _BACK = "Server replicas/first is UP"
-_OUTAGE = re.compile(r"^Server replicas/\w+ is DOWN", re.MULTILINE)
+_OUTAGE = re.compile(r"^Server replicas/\w+ is DOWN, .*", re.MULTILINE)
 _RETURN_LIMIT_S = 240.0
 _STREAM_LIMIT_S = 60.0
 _RETRIES = 100
@@ -72,7 +72,7 @@ class Loss:
             spoken all the same.
         returned_s: from the kill until the proxy sent it streams again.
         shares: streams of each replica after that.
-        outages: how often the proxy took a replica for sick or dead; once is right.
+        outages: the proxy's words where it took a replica for sick or dead; once is right.
     """
 
     streams: int
@@ -85,7 +85,7 @@ class Loss:
     silent_whole: int
     returned_s: float
     shares: tuple[int, int]
-    outages: int
+    outages: list[str]
     heard: list[Heard]
 
     @property
@@ -93,7 +93,7 @@ class Loss:
         """Only those are cut that spoke on the dead replica, all others are whole, the load spreads again."""
         lost = self.failed + self.silent - self.silent_whole
         is_told = self.cut <= self.open_there and self.cut_within_s <= 2
-        return lost == 0 and is_told and min(self.shares) > 0 and self.outages == 1
+        return lost == 0 and is_told and min(self.shares) > 0 and len(self.outages) == 1
 
     def row(self) -> dict[str, str]:
         return {
@@ -104,7 +104,7 @@ class Loss:
             "not yet heard": f"{self.silent_whole} of {self.silent} whole",
             "failed": str(self.failed),
             "back after": f"{self.returned_s:.0f} s",
-            "outages": str(self.outages),
+            "outages": str(len(self.outages)),
             "then spread": f"{self.shares[0]} : {self.shares[1]}",
         }
 
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         proxy = stack.enter_context(proxy_before((_addresses(first), _addresses(second)), log))
         crowd = stack.enter_context(_Crowd(proxy.address, options.together, options.seconds))
         loss = lose_one(crowd, first, proxy, log, options.streams)
-    print(report.table([loss.row()]))
+    print(report.table([loss.row()]), *loss.outages, sep="\n")
     settings = {"together": options.together, "seconds": options.seconds, "streams": options.streams}
     report.save(options.out, "replicas", environment, settings, [loss])
     return 0 if loss.is_as_promised else 1
@@ -159,7 +159,7 @@ def lose_one(crowd: _Crowd, first: Server, proxy: Proxy, log: Path, streams: int
         silent_whole=sum(one.ending is Ending.WHOLE for one in silent),
         returned_s=returned_s,
         shares=(after[0] - before[0], after[1] - before[1]),
-        outages=len(_OUTAGE.findall(log.read_text(encoding="utf-8"))),
+        outages=_OUTAGE.findall(log.read_text(encoding="utf-8")),
         heard=heard,
     )
 

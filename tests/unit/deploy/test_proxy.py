@@ -118,7 +118,10 @@ def test_one_that_drains_gets_none_and_keeps_those_that_it_has(house: House) -> 
     house.await_log("Server replicas/first is UP")
 
 
-@pytest.mark.parametrize("refusal", ["RESOURCE_EXHAUSTED: 64 wait", "INVALID_ARGUMENT: a recording"])
+@pytest.mark.parametrize(
+    "refusal",
+    ["RESOURCE_EXHAUSTED: 64 wait", "INVALID_ARGUMENT: a recording", "CANCELLED: deadline_ms: 1500 ms"],
+)
 def test_one_that_refuses_is_well(house: House, refusal: str) -> None:
     house.replicas[1].answer('{"error":"no"}')
     house.replicas[0].answer(f'{{"error":"{refusal}"}}')

@@ -19,7 +19,7 @@ KEPT = Loss(
     silent_whole=4,
     returned_s=20.0,
     shares=(52, 48),
-    outages=1,
+    outages=["Server replicas/first is DOWN, ..."],
     heard=[],
 )
 
@@ -37,7 +37,7 @@ def test_only_who_spoke_on_the_dead_replica_may_be_cut() -> None:
         {"cut_within_s": 2.5},
         {"silent_whole": 3},
         {"shares": (0, 100)},
-        {"outages": 2},
+        {"outages": ["first", "second"]},
     ],
     ids=str,
 )

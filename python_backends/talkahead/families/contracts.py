@@ -173,13 +173,14 @@ class Family(Protocol):
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend: ...
 
-    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder: ...
-
-    def token_map(self, speech: SpeechFormat) -> TokenMap: ...
-
-    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
-        """Its networks run by `engine`.
+    def prompt_encoder(self, folder: Path, device: torch.device, engine: str = TORCH) -> PromptEncoder:
+        """Its network, if it has one, runs by `engine`.
 
         Raises:
             ArtifactMismatch: the family has no such engine, or the folder none that fits.
         """
+
+    def token_map(self, speech: SpeechFormat) -> TokenMap: ...
+
+    def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
+        """As for the prompt encoder."""

@@ -40,15 +40,19 @@ class TokenFamily:
         config, tokens = FrontendConfig.read(folder), TextTokens(folder)
         return TokenFrontend(self.prompt(tokens, config), self.spelling(tokens, config), speech)
 
-    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder:
+    def prompt_encoder(self, folder: Path, device: torch.device, engine: str = TORCH) -> PromptEncoder:
         """Looking rows up is no work for a device."""
+        self._require_torch(engine)
         return TableEncoder(folder)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)
 
     def codec(self, folder: Path, device: torch.device, engine: str = TORCH) -> Codec:
-        if engine != TORCH:
-            raise ArtifactMismatch(f"engine: {engine!r} is none of the family {self.name}; it has: {TORCH}")
+        self._require_torch(engine)
         codec: Codec = import_module(f"talkahead.families.{self.name}.codec").load_codec(folder, device)
         return codec
+
+    def _require_torch(self, engine: str) -> None:
+        if engine != TORCH:
+            raise ArtifactMismatch(f"engine: {engine!r} is none of the family {self.name}; it has: {TORCH}")

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from talkahead.audio.noise import Noise
 from talkahead.cpu_path import has_bfloat16_products
-from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.errors import TalkaheadError
 from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples
+from talkahead.families.onnx_network import is_onnxruntime
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
-from talkahead.families.phonemic.onnx_decoder import ONNXRUNTIME, OnnxDecoder
+from talkahead.families.phonemic.onnx_decoder import OnnxDecoder
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_BEFORE,
@@ -151,13 +152,8 @@ class SpectralCodec:
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, engine: str = TORCH) -> Self:
-        if engine == ONNXRUNTIME and device.type == "cpu":
+        if is_onnxruntime(engine, device, "this codec"):
             return cls(OnnxDecoder.load(folder), device, read_voices(folder))
-        if engine != TORCH:
-            raise ArtifactMismatch(
-                f"engine: {engine!r} is none of this codec on {device.type}; allowed: {TORCH}, and "
-                f"{ONNXRUNTIME} on a CPU"
-            )
         decoder = SpectralDecoder.load(folder)
         if device.type == "cpu" and has_bfloat16_products():
             decoder.to_bfloat16_products()

@@ -12,6 +12,7 @@ from talkahead.errors import TalkaheadError
 from talkahead.launcher import drafts_command, gateway_command
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import SOURCE_ROOT
+from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import is_plain
 from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.server_process import ServeOptions
@@ -45,6 +46,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         repository=options.repository.resolve(),
         addresses=Addresses.choose(options.host, options.grpc_port, options.http_port, options.metrics_port),
         config_name=options.model_config_name,
+        model_control=_model_control(options),
         log_level=LogLevel[options.log_level.upper()],
         threads=dict(options.threads),
         start_timeout_s=options.start_timeout,
@@ -68,6 +70,12 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
     return serve
 
 
+def _model_control(options: argparse.Namespace) -> ModelControl | None:
+    """Only `serve` has the option."""
+    path: Path | None = getattr(options, "model_control", None)
+    return None if path is None else ModelControl.read_or_made(path)
+
+
 def _serve(options: argparse.Namespace) -> int:
     return Supervisor(serve_options(options), show, announce).run()
 
@@ -89,6 +97,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = _add(commands, "serve", "start the server and keep it running until SIGTERM or Ctrl-C", _serve)
+    serve.add_argument(
+        "--model-control",
+        type=Path,
+        metavar="FILE",
+        help="open Triton's model control, with which `python -m build_engines switch` changes a model's "
+        "engine, to those who know the key in FILE, which is made if it is not there; with the key, code can "
+        "be run as the server's user (default: closed)",
+    )
     serve.epilog = (
         "Prints one line on standard output when every model is ready: 'ready grpc HOST:PORT http HOST:PORT "
         "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams "

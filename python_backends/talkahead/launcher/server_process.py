@@ -15,6 +15,7 @@ from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import prepare
+from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import PlainNames, plain_folder
 from talkahead.launcher.server_log import LogLevel
 from talkahead.transport.rendezvous import draining_flag
@@ -29,6 +30,8 @@ class ServeOptions:
     repository: Path
     addresses: Addresses
     config_name: str | None = None
+    model_control: ModelControl | None = None
+    """None: closed."""
     log_level: LogLevel = LogLevel.WARNING
     threads: Mapping[str, int] = field(default_factory=dict)
     start_timeout_s: float = 300.0
@@ -134,6 +137,8 @@ def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) 
         flags["backend-directory"] = backends
     if options.config_name is not None:
         flags["model-config-name"] = options.config_name
+    if options.model_control is not None:
+        flags |= options.model_control.server_flags
     # The configurations are complete: guessing them would start every Python model twice.
     return ["--disable-auto-complete-config", *(f"--{name}={value}" for name, value in flags.items())]
 

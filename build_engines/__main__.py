@@ -8,9 +8,15 @@ from collections.abc import Sequence
 
 from talkahead.errors import TalkaheadError
 
-from build_engines import calibrate, export, import_checkpoint
+from build_engines import calibrate, export, import_checkpoint, parity, switch
 
-STAGES = {"import-checkpoint": import_checkpoint, "calibrate": calibrate, "export": export}
+STAGES = {
+    "import-checkpoint": import_checkpoint,
+    "calibrate": calibrate,
+    "export": export,
+    "parity": parity,
+    "switch": switch,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from talkahead.errors import ArtifactMismatch
 from talkahead.speech_format import SpeechFormat
 
 if TYPE_CHECKING:  # the frontend does without torch
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # the frontend does without torch
     from talkahead.speculation.allowed_by_step import AllowedByStep
 
 AUTO, TORCH = "auto", "torch"
-"""The engine that every network has."""
+"""Engines: the fastest of those that a network has on a device, and one that every network has."""
 
 Units = npt.NDArray[np.int32]
 """[T, U]: what a family's text becomes: phonemes with their prosody (U = 4), or a tokenizer's ids (U = 1)."""
@@ -31,6 +32,12 @@ Frames = npt.NDArray[np.int32]
 """[F, C]"""
 Samples = npt.NDArray[np.float32]
 """[N], mono, -1 to 1."""
+
+
+def require_engine(engine: str, engines: Sequence[str], whose: str) -> None:
+    """Raises ArtifactMismatch for one that is none of `engines`."""
+    if engine not in engines:
+        raise ArtifactMismatch(f"engine: {engine!r} is none of {whose}; allowed: {', '.join(engines)}")
 
 
 @dataclass(frozen=True)
@@ -173,13 +180,14 @@ class Family(Protocol):
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend: ...
 
-    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder: ...
-
-    def token_map(self, speech: SpeechFormat) -> TokenMap: ...
-
-    def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
-        """Its networks run by `engine`; `AUTO`: by the one that is fastest on the device.
+    def prompt_encoder(self, folder: Path, device: torch.device, engine: str = AUTO) -> PromptEncoder:
+        """Its network, if it has one, runs by `engine`; `AUTO`: by the one that is fastest on the device.
 
         Raises:
             ArtifactMismatch: the family has no such engine, or the folder none that fits.
         """
+
+    def token_map(self, speech: SpeechFormat) -> TokenMap: ...
+
+    def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
+        """As for the prompt encoder."""

@@ -8,9 +8,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import AUTO, TORCH, Codec, Frontend, PromptEncoder, TokenMap
+from talkahead.families.contracts import (
+    AUTO,
+    TORCH,
+    Codec,
+    Frontend,
+    PromptEncoder,
+    TokenMap,
+    require_engine,
+)
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.spelling import Spelling
 from talkahead.families.table_encoder import EncoderConfig, TableEncoder
@@ -40,15 +47,18 @@ class TokenFamily:
         config, tokens = FrontendConfig.read(folder), TextTokens(folder)
         return TokenFrontend(self.prompt(tokens, config), self.spelling(tokens, config), speech)
 
-    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder:
+    def prompt_encoder(self, folder: Path, device: torch.device, engine: str = AUTO) -> PromptEncoder:
         """Looking rows up is no work for a device."""
+        self._require_torch(engine)
         return TableEncoder(folder)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)
 
     def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
-        if engine not in (AUTO, TORCH):
-            raise ArtifactMismatch(f"engine: {engine!r} is none of the family {self.name}; it has: {TORCH}")
+        self._require_torch(engine)
         codec: Codec = import_module(f"talkahead.families.{self.name}.codec").load_codec(folder, device)
         return codec
+
+    def _require_torch(self, engine: str) -> None:
+        require_engine(engine, (AUTO, TORCH), f"the family {self.name}")

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -16,6 +17,7 @@ _THIS_MACHINE = "127.0.0.1"
 _TIMEOUT_S = 2.0
 _SPEECH_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,15 @@ class Addresses:
         except (OSError, http.client.HTTPException):
             return False
 
-    def is_unloaded(self, model: str) -> bool:
-        """The server says so. Of a model whose process has died it says that it is ready."""
+    def is_unloaded(self, model: str, headers: Mapping[str, str] = _NO_HEADERS) -> bool:
+        """The server says so. Of a model whose process has died it says that it is ready.
+
+        Args:
+            headers: that open the server's model control.
+        """
         try:
-            index = json.loads(self._request(self.http, "POST", "/v2/repository/index") or "null")
+            answer = self._request(self.http, "POST", "/v2/repository/index", headers=headers)
+            index = json.loads(answer or "null")
         except (OSError, http.client.HTTPException, ValueError):
             return False
         return index is not None and not any(
@@ -115,10 +122,17 @@ class Addresses:
     def _get(self, port: int, path: str) -> str | None:
         return self._request(port, "GET", path)
 
-    def _request(self, port: int, method: str, path: str, inputs: object = None) -> str | None:
+    def _request(
+        self,
+        port: int,
+        method: str,
+        path: str,
+        inputs: object = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> str | None:
         connection = http.client.HTTPConnection(self._reachable(port), port, timeout=_TIMEOUT_S)
         try:
-            connection.request(method, path, json.dumps(inputs) if inputs else None)
+            connection.request(method, path, json.dumps(inputs) if inputs else None, dict(headers))
             response = connection.getresponse()
             text = response.read().decode()
             return text if response.status == 200 else None

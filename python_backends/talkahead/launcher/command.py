@@ -12,6 +12,7 @@ from talkahead.errors import Code, TalkaheadError
 from talkahead.launcher import drafts_command, gateway_command
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import SOURCE_ROOT
+from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import is_plain
 from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.server_process import ServeOptions
@@ -49,6 +50,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         addresses=Addresses.choose(options.host, *ports, has_tls=tls is not None),
         tls=tls,
         config_name=options.model_config_name,
+        model_control=_model_control(options),
         log_level=LogLevel[options.log_level.upper()],
         threads=dict(options.threads),
         start_timeout_s=options.start_timeout,
@@ -85,6 +87,12 @@ def _tls(options: argparse.Namespace) -> Tls | None:
     return Tls(certificate, key, client_ca)
 
 
+def _model_control(options: argparse.Namespace) -> ModelControl | None:
+    """Only `serve` has the option."""
+    path: Path | None = getattr(options, "model_control", None)
+    return None if path is None else ModelControl.read_or_made(path)
+
+
 def _serve(options: argparse.Namespace) -> int:
     return Supervisor(serve_options(options), show, announce).run()
 
@@ -115,6 +123,14 @@ def make_parser() -> argparse.ArgumentParser:
         ("client-ca", "take clients alone whose certificates these have signed, in PEM"),
     ):
         tls.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=about)
+    serve.add_argument(
+        "--model-control",
+        type=Path,
+        metavar="FILE",
+        help="open Triton's model control, with which `python -m build_engines switch` changes a model's "
+        "engine, to those who know the key in FILE, which is made if it is not there; with the key, code can "
+        "be run as the server's user (default: closed)",
+    )
     serve.epilog = (
         "Prints one line on standard output when every model is ready: 'ready grpc HOST:PORT http HOST:PORT "
         "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams "

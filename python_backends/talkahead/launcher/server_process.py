@@ -16,6 +16,7 @@ from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import prepare
+from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import PlainNames, plain_folder
 from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.tls import Tls
@@ -37,6 +38,8 @@ class ServeOptions:
     config_name: str | None = None
     tls: Tls | None = None
     """None: plain text."""
+    model_control: ModelControl | None = None
+    """None: closed."""
     log_level: LogLevel = LogLevel.WARNING
     threads: Mapping[str, int] = field(default_factory=dict)
     start_timeout_s: float = 300.0
@@ -144,6 +147,8 @@ def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) 
         flags["model-config-name"] = options.config_name
     if options.tls is not None:
         flags |= options.tls.server_flags
+    if options.model_control is not None:
+        flags |= options.model_control.server_flags
     # The configurations are complete: guessing them would start every Python model twice.
     given = ["--disable-auto-complete-config", *(f"--{name}={value}" for name, value in flags.items())]
     locks = [f"{_CLOSED_APIS}:{secrets.token_hex(8)}={secrets.token_hex()}" for _ in _DOORS]

@@ -214,8 +214,11 @@ class _Run:
         """Not the end of a process whose model was unloaded or loaded anew by the model control API."""
         time.sleep(_RELOAD_GRACE_S)
         self.events.watch_models()
-        is_replaced = process.model in self.events.models
-        return not is_replaced and not self.options.addresses.is_unloaded(process.model)
+        if process.model in self.events.models:
+            return False
+        control = self.options.model_control
+        headers = control.http_headers if control else {}
+        return not self.options.addresses.is_unloaded(process.model, headers)
 
     def _await_crash(self) -> Ending:
         """The server ends once it has written its stack, unless it hangs over that."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from talkahead.config import ModelConfig
 from talkahead.errors import TalkaheadError
-from talkahead.families.contracts import Frames, Samples, Units
+from talkahead.families.contracts import AUTO, Frames, Samples, Units
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
@@ -53,7 +53,9 @@ class EncoderServer:
         speech = SpeechFormat.read(verified(vocoder))
         family = load_family(speech.family)
         verified(config.artifact_folder("talker"))
-        self._encoder = family.prompt_encoder(verified(config.folder), device)
+        self._encoder = family.prompt_encoder(
+            verified(config.folder), device, config.parameters.get("engine", AUTO)
+        )
         self._tokens = family.token_map(speech)
         self._references: ReferenceEncoder | None = None
         if speech.reference_positions:

@@ -51,7 +51,18 @@ class Pages(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         pages = {"/v2/repository/index": index, "/v2/models/control/generate": voices}
-        self.answer(pages.get(self.path, speech)())
+        if self.path.startswith("/v2/repository") and not self.has_key():
+            self.send_error(403)
+        else:
+            self.answer(pages.get(self.path, speech)())
+
+    def has_key(self) -> bool:
+        """Or there is none to have."""
+        flag = "--http-restricted-api=model-repository:"
+        locks = [
+            argument.removeprefix(flag).partition("=") for argument in sys.argv if argument.startswith(flag)
+        ]
+        return all(self.headers.get(name) == key for name, _, key in locks)
 
     def answer(self, text: str) -> None:
         self.send_response(200)

@@ -100,9 +100,21 @@ def test_a_server_starts_says_where_it_is_and_stops(launch: Launch, folder: Path
     arguments, environment = json.loads((folder / "arguments").read_text())
     assert "--model-config-name=onnx" in arguments and "--disable-auto-complete-config" in arguments
     assert f"--grpc-port={words[2].partition(':')[2]}" in arguments
+    assert not [one for one in arguments if "control" in one], "model control is closed"
     assert environment["TALKAHEAD_THREADS_TTS"] == "3"
     assert "mind the gap" in server.log and "CudaDriverHelper" not in server.log
     assert "2 of 2 models ready" in server.log and server.log.endswith("stopped\n")
+
+
+def test_model_control_is_open_to_who_has_the_key(launch: Launch, folder: Path) -> None:
+    server = launch("--model-control", str(folder / "key"))
+    server.ready()
+    assert server.stop() == 0
+    arguments, _ = json.loads((folder / "arguments").read_text())
+    restricted = f"model-repository:talkahead-model-control={(folder / 'key').read_text().strip()}"
+    assert {"--model-control-mode=explicit", "--load-model=*"} <= set(arguments)
+    for door in ("--grpc-restricted-protocol", "--http-restricted-api"):
+        assert f"{door}={restricted}" in arguments
 
 
 def test_a_model_that_does_not_load_is_the_reason(launch: Launch, folder: Path) -> None:
@@ -149,10 +161,11 @@ def test_a_server_that_served_and_does_not_come_back_at_once_is_tried_again(
     assert "1 restarts left" in server.log and server.stop() == 0
 
 
-def test_the_end_of_an_unloaded_model_is_no_death(launch: Launch, folder: Path) -> None:
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_end_of_an_unloaded_model_is_no_death(is_open: bool, launch: Launch, folder: Path) -> None:
     (folder / "frontend" / "behaviour").write_text("die")
     (folder / "unloaded").write_text("frontend")
-    server = launch()
+    server = launch(*(("--model-control", str(folder / "key")) if is_open else ()))
     server.ready()
     time.sleep(2.0)
     assert server.stop() == 0 and "restarting" not in server.log

@@ -38,10 +38,10 @@ class Phonemic:
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
         return PhonemeFrontend()
 
-    def prompt_encoder(self, folder: Path, device: torch.device) -> PromptEncoder:
+    def prompt_encoder(self, folder: Path, device: torch.device, engine: str = AUTO) -> PromptEncoder:
         from talkahead.families.phonemic.prompt import PhonemePromptEncoder
 
-        return PhonemePromptEncoder.load(folder, device)
+        return PhonemePromptEncoder.load(folder, device, engine)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)

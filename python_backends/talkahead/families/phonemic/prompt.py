@@ -13,8 +13,10 @@ from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.config import folder_beside
 from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch, BadRequest
-from talkahead.families.contracts import Frames, Units
-from talkahead.families.phonemic.text_encoder import TextEncoder
+from talkahead.families.contracts import AUTO, TORCH, Frames, Units, require_engine
+from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic.onnx_text_encoder import OnnxTextEncoder
+from talkahead.families.phonemic.text_encoder import PromptNetwork, TextEncoder
 from talkahead.families.phonemic.voice import Voice, voices_of
 from talkahead.text.symbols import NUM_SYMBOLS
 
@@ -27,7 +29,7 @@ class PhonemePromptEncoder:
         voices: each of one of the encoder's own.
     """
 
-    def __init__(self, encoder: TextEncoder, embeddings: Tensor, voices: Sequence[Voice]) -> None:
+    def __init__(self, encoder: PromptNetwork, embeddings: Tensor, voices: Sequence[Voice]) -> None:
         self._encoder = encoder
         self._speakers = [encoder.config.voices.index(voice.speaker) for voice in voices]
         self._speakers.append(len(encoder.config.voices))
@@ -35,9 +37,10 @@ class PhonemePromptEncoder:
         self.width = encoder.config.width
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device) -> Self:
-        """Raises ArtifactMismatch where frontend, encoder and talker were not made for each other."""
-        encoder = TextEncoder.load(folder)
+    def load(cls, folder: Path, device: torch.device, engine: str = AUTO) -> Self:
+        """Raises ArtifactMismatch where frontend, encoder and talker were not made for each other, or the
+        engine does not fit."""
+        encoder = load_network(folder, device, engine)
         if encoder.config.num_symbols != NUM_SYMBOLS:
             raise ArtifactMismatch(
                 f"{folder}: the encoder knows {encoder.config.num_symbols} symbols, the frontend "
@@ -50,10 +53,8 @@ class PhonemePromptEncoder:
                 f"the talker's tokens have width {width}, the encoder's prompts "
                 f"{encoder.config.width}; they were trained apart: rebuild both with make train"
             )
-        if device.type == "cpu" and has_bfloat16_products():
-            encoder.to_bfloat16_products()
         voices = voices_of(folder_beside(folder, "vocoder"), encoder.config.voices)
-        return cls(encoder.to(device), talker[EMBEDDINGS].to(device, torch.float32, copy=True), voices)
+        return cls(encoder, talker[EMBEDDINGS].to(device, torch.float32, copy=True), voices)
 
     def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
         if not 0 <= voice < len(self._speakers):
@@ -67,3 +68,15 @@ class PhonemePromptEncoder:
 
     def spoken(self, voice: int, reference: Frames | None) -> Frames | None:
         return reference
+
+
+def load_network(folder: Path, device: torch.device, engine: str) -> PromptNetwork:
+    """As it is served; raises ArtifactMismatch for an engine that there is not, or that does not fit."""
+    engines = (AUTO, TORCH, ONNXRUNTIME) if device.type == "cpu" else (AUTO, TORCH)
+    require_engine(engine, engines, f"this prompt encoder on {device.type}")
+    if engine == ONNXRUNTIME:
+        return OnnxTextEncoder.load(folder)
+    encoder = TextEncoder.load(folder)
+    if device.type == "cpu" and has_bfloat16_products():
+        encoder.to_bfloat16_products()
+    return encoder.to(device)

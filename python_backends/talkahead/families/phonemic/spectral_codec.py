@@ -18,11 +18,12 @@ from torch import Tensor
 
 from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
-from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
+from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
+from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
 from talkahead.families.phonemic.native_network import NATIVE, NativeNetwork
 from talkahead.families.phonemic.native_renderer import NativeRenderer
-from talkahead.families.phonemic.onnx_decoder import ONNXRUNTIME, OnnxDecoder
+from talkahead.families.phonemic.onnx_decoder import OnnxDecoder
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_BEFORE,
@@ -206,11 +207,8 @@ class SpectralCodec:
 
 def _network(folder: Path, device: torch.device, engine: str) -> SpectralNetwork:
     """Raises ArtifactMismatch where the engine does not run on the device, or not here."""
-    engines = (AUTO, TORCH, NATIVE, ONNXRUNTIME) if device.type == "cpu" else (AUTO, TORCH)
-    if engine not in engines:
-        raise ArtifactMismatch(
-            f"engine: {engine!r} is none of this codec on {device.type}; allowed: {', '.join(engines)}"
-        )
+    engines = (AUTO, NATIVE, TORCH, ONNXRUNTIME) if device.type == "cpu" else (AUTO, TORCH)
+    require_engine(engine, engines, f"this codec on {device.type}")
     if engine == ONNXRUNTIME:
         return OnnxDecoder.load(folder)
     decoder = SpectralDecoder.load(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import torch
 from safetensors.torch import save_file
@@ -36,6 +36,16 @@ class TextEncoderConfig:
     def from_file(cls, path: Path) -> Self:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**fields, "voices": tuple(fields["voices"])})
+
+
+class PromptNetwork(Protocol):
+    """The text encoder, whatever runs it."""
+
+    @property
+    def config(self) -> TextEncoderConfig: ...
+
+    def prompt(self, symbols: Tensor, voice: int) -> Tensor:
+        """The prompt [T + 1, D] of one segment's symbols, int32 or int64 [T, 4]."""
 
 
 class SelfAttention(nn.Module):

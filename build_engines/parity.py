@@ -1,0 +1,34 @@
+"""Compares an engine, as a server would load it, with torch in float32.
+
+Of the vocoder: frames that the talker speaks, in windows side by side, against each utterance decoded at
+once. Of the encoder: prompts of texts. Prints what was found and what is allowed; fails where that is less.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from talkahead.errors import ArtifactMismatch
+from talkahead.families.contracts import AUTO, TORCH
+from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic.native_network import NATIVE
+
+from build_engines.engine_sources import SOURCES
+from instruments.environment import REPOSITORY
+
+ENGINES = (AUTO, NATIVE, TORCH, ONNXRUNTIME)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", choices=SOURCES, help="whose engine")
+    parser.add_argument("engine", choices=ENGINES, help="as this machine runs it")
+    parser.add_argument("--repository", type=Path, default=REPOSITORY, help="(%(default)s)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Raises ArtifactMismatch where it does not pass."""
+    parity = SOURCES[options.model](options.repository).parity(options.engine)
+    print(parity.table())
+    if not parity.passes:
+        raise ArtifactMismatch(f"{options.engine} does not do what torch does in float32")

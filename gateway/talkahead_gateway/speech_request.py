@@ -17,7 +17,8 @@ from talkahead_gateway.refusal import Refusal, one_of
 MODELS = ("talkahead", "tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15")
 """The one that is served, and OpenAI's names for it."""
 
-_FIELDS = ("input", "model", "voice", "instructions", "response_format", "stream_format")
+_FIELDS = ("input", "model", "voice", "instructions", "response_format", "sample_rate", "stream_format")
+"""OpenAI's own, and `sample_rate`, which others that speak its interface have."""
 _ALLOWED_FIELDS = (*_FIELDS, *protocol.PARAMETERS)
 
 
@@ -29,6 +30,7 @@ class SpeechRequest:
     voice: str
     """As it was asked for; each server makes its own of it."""
     audio_format: AudioFormat
+    rate_hz: int
     framing: Framing
     parameters: Mapping[str, ParameterValue]
     """For the server, which knows what it allows."""
@@ -43,12 +45,14 @@ def read_speech_request(body: bytes) -> SpeechRequest:
             raise Refusal.of_field("field", name, one_of(_ALLOWED_FIELDS))
     fields.choice("model", MODELS)
     fields.text("instructions", "")
-    audio_format = fields.choice("response_format", tuple(AUDIO_FORMATS), next(iter(AUDIO_FORMATS)))
+    name = fields.choice("response_format", tuple(AUDIO_FORMATS), next(iter(AUDIO_FORMATS)))
+    audio_format = AUDIO_FORMATS[name]
     framing = fields.choice("stream_format", tuple(FRAMINGS), next(iter(FRAMINGS)))
     return SpeechRequest(
         text=fields.text("input"),
         voice=fields.voice(),
-        audio_format=AUDIO_FORMATS[audio_format],
+        audio_format=audio_format,
+        rate_hz=fields.rate_hz("sample_rate", audio_format),
         framing=FRAMINGS[framing],
         parameters=dict(fields.parameters()),
     )
@@ -80,6 +84,13 @@ class _Fields:
         if not isinstance(name, str):
             raise Refusal.of_field("voice", value, 'a voice\'s name as a string, or {"id": name}')
         return name
+
+    def rate_hz(self, name: str, audio_format: AudioFormat) -> int:
+        value = self._given.get(name, audio_format.rate_hz)
+        if isinstance(value, bool) or value not in audio_format.rates_hz:
+            allowed = one_of(tuple(map(str, audio_format.rates_hz)))
+            raise Refusal.of_field(name, value, f"for this response_format, in Hz, {allowed}")
+        return int(value)
 
     def parameters(self) -> Iterator[tuple[str, ParameterValue]]:
         for name, value in self._given.items():

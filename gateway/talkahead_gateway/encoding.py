@@ -17,7 +17,7 @@ TELEPHONE_HZ = 8_000
 _RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _BIT_RATE = 64_000
 """Of formats that lose something; for one voice at this rate it is more than can be heard."""
-_MAX_BITS_PER_SAMPLE = 4
+_MAX_BITS_PER_SAMPLE = 6
 """Of those, where a low rate leaves less to be said."""
 
 

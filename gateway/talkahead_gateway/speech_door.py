@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 from talkahead_client import SpeechError
 
-from talkahead_gateway.api_keys import ApiKeys
+from talkahead_gateway.api_keys import ApiKeys, authorization
 from talkahead_gateway.encoding import AsyncEncoder
 from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.refusal import Refusal
@@ -50,7 +50,7 @@ class SpeechDoor:
         request = Request(scope, receive)
         with suppress(ClientDisconnect), self._streams.one():
             asked = read_speech_request(await self._body(request))
-            caller = self._keys.caller_of(request.headers.get("authorization", ""))
+            caller = self._keys.caller_of(authorization(request.headers))
             with self._keys.stream(caller):
                 await _unless_left(self._speak(asked, send), receive)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from talkahead_client import protocol
 from talkahead_client.protocol import ParameterValue
 
 from talkahead_gateway.encoding import AUDIO_FORMATS, AudioFormat
 from talkahead_gateway.framing import FRAMINGS, Framing
+from talkahead_gateway.json_object import read_json_object
 from talkahead_gateway.refusal import Refusal, one_of
 
 MODELS = ("talkahead", "tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15")
@@ -39,7 +39,7 @@ class SpeechRequest:
 def read_speech_request(body: bytes) -> SpeechRequest:
     """Raises Refusal for what is not JSON, or names what is not known here; values of parameters, the length
     of the text and the names of voices are the servers' to judge."""
-    fields = _Fields(_read_object(body))
+    fields = _Fields(read_json_object(body, "body", "input, model and voice"))
     for name in fields.names:
         if name not in _ALLOWED_FIELDS:
             raise Refusal.of_field("field", name, one_of(_ALLOWED_FIELDS))
@@ -107,17 +107,3 @@ class _Fields:
         if not isinstance(value, str):
             raise Refusal.of_field(name, value, allowed)
         return value
-
-
-def _read_object(body: bytes) -> dict[str, Any]:
-    try:
-        read = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body cannot be read as JSON: {error}") from None
-    if not isinstance(read, dict):
-        raise Refusal.of_field("body", read, "a JSON object with input, model and voice")
-    return read
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

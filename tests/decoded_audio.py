@@ -8,13 +8,20 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-_RAW = {"pcm": ("s16le", {"sample_rate": "24000", "ch_layout": "mono"})}
-"""What has no header to say it."""
+_RAW = {"pcm": "s16le", "mulaw": "mulaw", "alaw": "alaw"}
+"""FFmpeg's names of what has no header."""
 
 
-def decoded(name: str, file: bytes) -> tuple[npt.NDArray[np.float32], int]:
-    """Mono samples and their rate in Hz, of a format by its name in OpenAI's interface."""
-    kind, options = _RAW.get(name, (None, {}))
+def decoded(name: str, file: bytes, raw_hz: int = 24_000) -> tuple[npt.NDArray[np.float32], int]:
+    """Mono samples and their rate in Hz.
+
+    Args:
+        name: of the format in OpenAI's interface, or of one for telephones.
+        file: the encoded audio.
+        raw_hz: its rate, where it has no header to say it.
+    """
+    kind = _RAW.get(name)
+    options = {"sample_rate": str(raw_hz), "ch_layout": "mono"} if kind else {}
     with av.open(io.BytesIO(file), format=kind, options=options) as container:
         resampler = av.AudioResampler("flt", "mono")
         frames = [part for frame in container.decode(audio=0) for part in resampler.resample(frame)]

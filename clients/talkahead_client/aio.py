@@ -29,6 +29,9 @@ from talkahead_client.protocol import ParameterValue
 from talkahead_client.reception import AudioChunk, End, Reception, cancelled_here
 from talkahead_client.reference import Reference
 
+MAX_WAITING_S = 30.0
+"""Of speech that has arrived and was not taken; then nothing more is read from the server until some is."""
+
 
 class AsyncClient:
     """A connection to a Talkahead server, for one event loop; made where the loop runs. See `Client`."""
@@ -161,7 +164,7 @@ class AsyncSpeech:
     async def _next_event(self) -> AudioChunk | End:
         try:
             async with asyncio.timeout(self._reader.reception.patience_s()):
-                event = await self._reader.events.get()
+                event = await self._reader.next_event()
                 return cancelled_here() if self._is_cancelled else event
         except TimeoutError:
             self._reader.leave()
@@ -185,7 +188,10 @@ class _AsyncReader:
     ) -> None:
         self.request_id = str(request.id)
         self.reception = Reception(patience)
-        self.events: asyncio.Queue[AudioChunk | End] = asyncio.Queue()
+        self._events: asyncio.Queue[AudioChunk | End] = asyncio.Queue()
+        self._waiting_s = 0.0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._stub = stub
         self._on_end = on_end
         self._ended = asyncio.Event()
@@ -210,13 +216,24 @@ class _AsyncReader:
     async def join(self) -> None:
         await self._ended.wait()
 
+    async def next_event(self) -> AudioChunk | End:
+        """The next chunk, or the end; what it leaves behind may be filled up from the server."""
+        event = await self._events.get()
+        if isinstance(event, AudioChunk):
+            self._waiting_s -= event.duration_s
+            if not self._has_room.is_set() and self._waiting_s < MAX_WAITING_S:
+                self.reception.resume()
+                self._has_room.set()
+        return event
+
     def _start_farewell(self, error: SpeechError | None) -> None:
-        self.events.put_nowait(End(error) if error else cancelled_here())
+        self._events.put_nowait(End(error) if error else cancelled_here())
+        self._has_room.set()
         self._tasks.append(self._loop.create_task(self._farewell(), name=f"farewell {self.request_id}"))
 
     async def _run(self) -> None:
         try:
-            self.events.put_nowait(End(await self._receive()))
+            self._events.put_nowait(End(await self._receive()))
         finally:
             self._ended.set()
             self._on_end(self)
@@ -238,6 +255,7 @@ class _AsyncReader:
         try:
             async for message in self._call:
                 self._accept(message)
+                await self._has_room.wait()
             if self._refusal is not None:
                 return self._refusal
             self.reception.finish()
@@ -265,7 +283,10 @@ class _AsyncReader:
                 self.leave(error)
             return
         if chunk is not None:
-            self.events.put_nowait(chunk)
+            self._events.put_nowait(chunk)
+            self._waiting_s += chunk.duration_s
+            if self._waiting_s >= MAX_WAITING_S:
+                self._has_room.clear()
 
     async def _farewell(self) -> None:
         """See the synchronous twin."""

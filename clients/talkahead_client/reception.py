@@ -94,6 +94,10 @@ class Reception:
         self._check_order(chunk)
         return chunk if len(chunk.audio) else None
 
+    def resume(self) -> None:
+        """Nothing was read for a while, as its listener took nothing; patience begins anew."""
+        self._latest_s = time.perf_counter()
+
     def finish(self) -> None:
         """The server closed the stream without an error: raises unless the utterance is complete."""
         if self._last is None:

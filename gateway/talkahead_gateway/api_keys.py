@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from talkahead_gateway.refusal import Refusal
@@ -24,9 +24,9 @@ class ApiKeys:
         self._streams_per_key = streams_per_key
         self._open: Counter[bytes] = Counter()
 
-    def caller_of(self, authorization: str) -> bytes:
-        """Whose request it is, by the header `Authorization`; raises Refusal for a key that is not known."""
-        scheme, _, key = authorization.partition(" ")
+    def caller_of(self, authorized_by: str) -> bytes:
+        """Whose request it is, by what `authorization` found; raises Refusal for a key that is not known."""
+        scheme, _, key = authorized_by.partition(" ")
         caller = _digest(key.strip())
         if not self._digests:
             return b""
@@ -50,6 +50,12 @@ class ApiKeys:
             yield
         finally:
             self._open[caller] -= 1
+
+
+def authorization(headers: Mapping[str, str]) -> str:
+    """As the header of that name has it, or from ElevenLabs' own; "" = neither is there."""
+    key = headers.get("xi-api-key")
+    return headers.get("authorization", "") if key is None else f"Bearer {key}"
 
 
 def _digest(key: str) -> bytes:

@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "talkahead-gateway"
 
 async def _run(options: DoorOptions, listener: socket.socket, drain_timeout_s: float) -> None:
     door = Door(options)
-    await HttpServer(door.app, door.streams, drain_timeout_s).answer(listener)
+    server = HttpServer(door.app, door.streams, drain_timeout_s, options.limits.body_bytes)
+    await server.answer(listener)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -87,7 +88,8 @@ def _read_keys(path: Path) -> tuple[str, ...]:
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Answer HTTP as OpenAI's speech interface does, for Talkahead servers behind it.",
+        description="Answer HTTP as OpenAI's speech interface does, and WebSockets as ElevenLabs' does, for "
+        "Talkahead servers behind it.",
         epilog=EPILOG,
         allow_abbrev=False,
     )
@@ -145,7 +147,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
         type=_count,
         default=default.body_bytes,
         metavar="N",
-        help="of a request (default: %(default)s)",
+        help="of a request, or of a WebSocket's message (default: %(default)s)",
     )
     group.add_argument(
         "--request-timeout",

@@ -10,15 +10,16 @@ from dataclasses import asdict, dataclass, field
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from talkahead_gateway.api_keys import ApiKeys
+from talkahead_gateway.api_keys import ApiKeys, authorization
 from talkahead_gateway.meter import Meter, Metered
 from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.refusal import Refusal, one_of
@@ -26,6 +27,7 @@ from talkahead_gateway.servers import Servers
 from talkahead_gateway.speech_door import SpeechDoor, SpeechLimits
 from talkahead_gateway.speech_request import MODELS
 from talkahead_gateway.voices import OPENAI_VOICES, choose_voice
+from talkahead_gateway.writing_door import WritingDoor
 
 HEALTH_LIMIT_S = 2.0
 """For a server to say that it is ready."""
@@ -68,14 +70,17 @@ class Door:
             lifespan=self._lifespan,
         )
 
-    def _routes(self, limits: SpeechLimits) -> list[Route]:
+    def _routes(self, limits: SpeechLimits) -> list[BaseRoute]:
         speech = SpeechDoor(self._servers, self.streams, self._keys, limits)
+        writing = WritingDoor(self._servers, self.streams, self._keys, limits.reader_s)
         return [
             Route("/", self._greet),
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/v1/audio/speech", speech, methods=["POST"]),
             Route("/v1/audio/voices", self._voices),
+            WebSocketRoute("/v1/text-to-speech/{voice}/stream-input", writing.hear_one_turn),
+            WebSocketRoute("/v1/text-to-speech/{voice}/multi-stream-input", writing.hear_many_turns),
             Route("/v1/models", self._models),
             Route("/v1/models/{model}", self._model),
         ]
@@ -87,7 +92,7 @@ class Door:
             allow_methods=("GET", "POST"),
             allow_headers=("Authorization", "Content-Type"),
         )
-        gate = Middleware(_Gate, streams=self.streams, keys=self._keys)
+        gate = Middleware(_Gate, streams=self.streams, keys=self._keys, allow_origins=allow_origins)
         return [Middleware(Metered, meter=self._meter), *([cors] if allow_origins else []), gate]
 
     @asynccontextmanager
@@ -99,8 +104,9 @@ class Door:
         return JSONResponse(
             {
                 "name": "talkahead",
-                "about": "streaming text-to-speech, as OpenAI's interface has it",
+                "about": "streaming text-to-speech, as OpenAI's interface has it, or ElevenLabs'",
                 "speech": "POST /v1/audio/speech",
+                "text that is still being written": "ws /v1/text-to-speech/{voice}/multi-stream-input",
                 "more": ["/v1/models", "/v1/audio/voices", "/health", "/metrics"],
             }
         )
@@ -159,20 +165,35 @@ class _Model:
 class _Gate:
     """An ASGI middleware: what has a version in its path needs a key, and is closed once the door drains."""
 
-    def __init__(self, app: ASGIApp, streams: OpenStreams, keys: ApiKeys) -> None:
+    def __init__(
+        self, app: ASGIApp, streams: OpenStreams, keys: ApiKeys, allow_origins: tuple[str, ...]
+    ) -> None:
         self._app = app
         self._streams = streams
         self._keys = keys
+        self._allow_origins = allow_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+        if scope["type"] in ("http", "websocket") and scope["path"].startswith("/v1/"):
             try:
-                self._streams.check()
-                self._keys.caller_of(Request(scope).headers.get("authorization", ""))
+                self._check(HTTPConnection(scope))
             except Refusal as refusal:
                 await refusal.response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _check(self, connection: HTTPConnection) -> None:
+        self._streams.check()
+        self._keys.caller_of(authorization(connection.headers))
+        if connection.scope["type"] == "websocket":
+            # Browsers ask no permission in front of a WebSocket, as they do by CORS for all else.
+            self._check_origin(connection.headers)
+
+    def _check_origin(self, headers: Headers) -> None:
+        origin = headers.get("origin")
+        own = {f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")}
+        if origin is not None and not {origin, "*"} & {*self._allow_origins, *own}:
+            raise Refusal(403, f"Origin: pages of {origin} are not let in; an operator may (--allow-origin)")
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:
@@ -191,4 +212,4 @@ async def _not_here(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return Refusal(500, "the gateway failed at this request; its log says why").response()
+    return Refusal.of_own_failure().response()

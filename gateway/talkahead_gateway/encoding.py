@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from av import AudioFrame, AudioStream
@@ -9,10 +10,15 @@ from av import open as open_container
 from talkahead_client import AudioChunk
 
 RATE_HZ = 24_000
-"""Of all that leaves. OpenAI's `pcm` is so by definition, and LiveKit's plugin takes it for granted."""
+"""Of what leaves, where no other is asked for. OpenAI's `pcm` is so by definition, and LiveKit's plugin takes
+it for granted."""
+TELEPHONE_HZ = 8_000
 
+_RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _BIT_RATE = 64_000
 """Of formats that lose something; for one voice at this rate it is more than can be heard."""
+_MAX_BITS_PER_SAMPLE = 6
+"""Of those, where a low rate leaves less to be said."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,10 @@ class AudioFormat:
     """FFmpeg's name, as those below."""
     codec: str
     bit_rate: int | None = None
+    rate_hz: int = RATE_HZ
+    """Where no other is asked for."""
+    rates_hz: tuple[int, ...] = _RATES_HZ
+    """All that may be asked for."""
     container_options: dict[str, str] = field(default_factory=dict)
     codec_options: dict[str, str] = field(default_factory=dict)
 
@@ -40,13 +50,23 @@ AUDIO_FORMATS = {
         codec_options={"reservoir": "0"},
     ),
     # A page would otherwise gather a second of speech before it leaves.
-    "opus": AudioFormat("audio/ogg", "ogg", "libopus", _BIT_RATE, container_options={"page_duration": "1"}),
+    "opus": AudioFormat(
+        "audio/ogg",
+        "ogg",
+        "libopus",
+        _BIT_RATE,
+        rates_hz=(8_000, 16_000, 24_000, 48_000),
+        container_options={"page_duration": "1"},
+    ),
     "aac": AudioFormat("audio/aac", "adts", "aac", _BIT_RATE),
     # Samples; its own choice would be more than the first chunk has.
     "flac": AudioFormat("audio/flac", "flac", "flac", codec_options={"frame_size": "480"}),
     # Its lengths are not known in front: 0xFFFFFFFF, which FFmpeg writes where it cannot seek back.
     "wav": AudioFormat("audio/wav", "wav", "pcm_s16le"),
     "pcm": AudioFormat("audio/pcm", "s16le", "pcm_s16le"),
+    # Those of telephones, which OpenAI's interface has not.
+    "mulaw": AudioFormat("audio/PCMU", "mulaw", "pcm_mulaw", rate_hz=TELEPHONE_HZ),
+    "alaw": AudioFormat("audio/PCMA", "alaw", "pcm_alaw", rate_hz=TELEPHONE_HZ),
 }
 """By the names of `response_format`; the first is OpenAI's default."""
 
@@ -56,21 +76,25 @@ class Encoder:
 
     Codecs gather frames of their own length, so that a few hundredths of a second of each chunk come with
     the next one.
+
+    Args:
+        audio_format: one of `AUDIO_FORMATS`, or one like it with another bit rate.
+        rate_hz: one of the format's.
     """
 
-    def __init__(self, audio_format: AudioFormat) -> None:
+    def __init__(self, audio_format: AudioFormat, rate_hz: int) -> None:
         self._pipe = _Pipe()
         options = {"flush_packets": "1", "fflags": "+bitexact", **audio_format.container_options}
         self._container = open_container(self._pipe, "w", format=audio_format.container, options=options)
-        stream = self._container.add_stream(audio_format.codec, rate=RATE_HZ, layout="mono")
+        stream = self._container.add_stream(audio_format.codec, rate=rate_hz, layout="mono")
         assert isinstance(stream, AudioStream)
         self._stream = stream
         stream.codec_context.options = audio_format.codec_options
         if audio_format.bit_rate is not None:
-            self._stream.bit_rate = audio_format.bit_rate
+            self._stream.bit_rate = min(audio_format.bit_rate, _MAX_BITS_PER_SAMPLE * rate_hz)
 
     def encode(self, chunk: AudioChunk) -> bytes:
-        """What of the speech so far can be written; a server's other rate is resampled without a seam."""
+        """What of the speech so far can be written; from the server's rate it is resampled without a seam."""
         frame = AudioFrame.from_ndarray(chunk.audio[None], format="flt", layout="mono")  # (1, samples)
         frame.sample_rate = chunk.sample_rate_hz
         self._container.mux(self._stream.encode(frame))
@@ -81,6 +105,24 @@ class Encoder:
         self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._pipe.take()
+
+
+class AsyncEncoder:
+    """An `Encoder` in another thread, so that no other stream waits meanwhile; it is opened at once.
+
+    One call at a time, each awaited before the next, keeps the order.
+    """
+
+    def __init__(self, audio_format: AudioFormat, rate_hz: int) -> None:
+        self._opening = asyncio.ensure_future(asyncio.to_thread(Encoder, audio_format, rate_hz))
+
+    async def encode(self, chunk: AudioChunk) -> bytes:
+        encoder = await self._opening
+        return await asyncio.to_thread(encoder.encode, chunk)
+
+    async def finish(self) -> bytes:
+        encoder = await self._opening
+        return await asyncio.to_thread(encoder.finish)
 
 
 class _Pipe:

@@ -27,9 +27,12 @@ class HttpServer(uvicorn.Server):
         app: what answers.
         streams: what is to be drained.
         drain_timeout_s: how long that may take.
+        message_bytes: of a message over a WebSocket at most.
     """
 
-    def __init__(self, app: ASGIApp, streams: OpenStreams, drain_timeout_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, streams: OpenStreams, drain_timeout_s: float, message_bytes: int
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -39,6 +42,10 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 log_level=logging.CRITICAL,
                 server_header=False,
+                ws="websockets-sansio",
+                ws_max_size=message_bytes,
+                # Speech in base64 becomes little shorter, and the event loop would do it.
+                ws_per_message_deflate=False,
                 timeout_graceful_shutdown=_FAREWELL_S,
             )
         )

@@ -27,7 +27,8 @@ class Meter:
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "talkahead_gateway_requests",
-            "Requests by route and status; where a client left before there was one, it is 'left'",
+            "Requests by route and status; where a client left before there was one, it is 'left', and 101 "
+            "is a WebSocket",
             ["route", "status"],
             registry=self._registry,
         )
@@ -69,6 +70,9 @@ class Metered:
         self._meter = meter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, self._connecting(scope, send))
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -80,7 +84,19 @@ class Metered:
             answer.status = answer.status or "500"
             raise
         finally:
-            self._count(getattr(scope.get("route"), "path", _UNKNOWN), answer)
+            self._count(_route(scope), answer)
+
+    def _connecting(self, scope: Scope, send: Send) -> Send:
+        """Of a WebSocket, which may stay for hours, only whether it was accepted is counted."""
+
+        async def noted(message: Message) -> None:
+            await send(message)
+            if message["type"] == "websocket.accept":
+                self._meter.requests.labels(_route(scope), "101").inc()
+            elif message["type"] == "websocket.http.response.start":
+                self._meter.requests.labels(_route(scope), str(message["status"])).inc()
+
+        return noted
 
     def _count(self, route: str, answer: _Answer) -> None:
         self._meter.requests.labels(route, answer.status or "left").inc()
@@ -89,6 +105,10 @@ class Metered:
             self._meter.first_byte_s.labels(route).observe(answer.first_byte_s)
         if answer.status and not answer.is_complete:
             self._meter.cut.labels(route).inc()
+
+
+def _route(scope: Scope) -> str:
+    return getattr(scope.get("route"), "path", _UNKNOWN)
 
 
 class _Answer:

@@ -75,6 +75,10 @@ class Refusal(Exception):
         message = _FIELD.sub(param, str(error)) if param else str(error)
         return cls(_STATUSES.get(type(error), 500), message, param=param)
 
+    @classmethod
+    def of_own_failure(cls) -> Self:
+        return cls(500, "the gateway failed at this request; its log says why")
+
     @property
     def is_elsewhere(self) -> bool:
         """Whether another server may well speak the same request."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from talkahead_client import (
     AsyncClient,
@@ -16,9 +16,9 @@ from talkahead_client import (
     ServerLoad,
     SpeechError,
 )
+from talkahead_client.protocol import ParameterValue
 
 from talkahead_gateway.refusal import Refusal
-from talkahead_gateway.speech_request import SpeechRequest
 from talkahead_gateway.voices import choose_voice
 
 _PREDICTED_WAIT = re.compile(r"try again in about (\d+) ms")
@@ -75,13 +75,12 @@ class Server:
     async def load(self) -> ServerLoad:
         return await self._client.load()
 
-    async def speak(self, asked: SpeechRequest) -> Utterance:
+    async def speak(self, text: str, voice: str, parameters: Mapping[str, ParameterValue]) -> Utterance:
         """Returns when the first chunk has come; raises Refusal where none does."""
         self.num_open += 1
         try:
-            voice = choose_voice(asked.voice, await self.voices())
-            parameters: dict[str, Any] = dict(asked.parameters)
-            speech = self._client.speak(asked.text, voice=voice, **parameters)
+            own_voice = choose_voice(voice, await self.voices())
+            speech = self._client.speak(text, voice=own_voice, **parameters)  # type: ignore[arg-type]
             return Utterance(self, speech, await anext(speech))
         except BaseException as error:
             self.num_open -= 1
@@ -120,8 +119,13 @@ class Servers:
         assert addresses
         self._servers = tuple(Server(address) for address in addresses)
 
-    async def speak(self, asked: SpeechRequest) -> Utterance:
+    async def speak(self, text: str, voice: str, parameters: Mapping[str, ParameterValue]) -> Utterance:
         """The utterance by the first server that takes it, from its first chunk on.
+
+        Args:
+            text: what to say.
+            voice: one of a server, or one of OpenAI's; each server makes its own of it.
+            parameters: for the server, which knows what it allows.
 
         Raises:
             Refusal: it cannot be spoken as it stands, or no server takes it.
@@ -129,7 +133,7 @@ class Servers:
         refusals: list[Refusal] = []
         for server in self._idlest():
             try:
-                return await server.speak(asked)
+                return await server.speak(text, voice, parameters)
             except Refusal as refusal:
                 if not refusal.is_elsewhere:
                     raise

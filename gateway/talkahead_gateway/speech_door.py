@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 from talkahead_client import SpeechError
 
-from talkahead_gateway.api_keys import ApiKeys
-from talkahead_gateway.encoding import Encoder
+from talkahead_gateway.api_keys import ApiKeys, authorization
+from talkahead_gateway.encoding import AsyncEncoder
 from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.refusal import Refusal
 from talkahead_gateway.servers import Servers, Utterance
@@ -50,7 +50,7 @@ class SpeechDoor:
         request = Request(scope, receive)
         with suppress(ClientDisconnect), self._streams.one():
             asked = read_speech_request(await self._body(request))
-            caller = self._keys.caller_of(request.headers.get("authorization", ""))
+            caller = self._keys.caller_of(authorization(request.headers))
             with self._keys.stream(caller):
                 await _unless_left(self._speak(asked, send), receive)
 
@@ -62,24 +62,26 @@ class SpeechDoor:
             raise Refusal(408, f"the body had not come after {self._limits.request_s:g} s") from None
 
     async def _speak(self, asked: SpeechRequest, send: Send) -> None:
-        async with await self._servers.speak(asked) as utterance:
+        encoder = AsyncEncoder(asked.audio_format, asked.rate_hz)
+        async with await self._servers.speak(asked.text, asked.voice, asked.parameters) as utterance:
             try:
-                await self._send(asked, utterance, send)
+                await self._send(asked, encoder, utterance, send)
             except (SpeechError, TimeoutError) as error:
                 _LOG.warning("a response was cut off: %s", error or "its client takes nothing any more")
             except Exception:
                 # Nobody above could still answer, and uvicorn's own log is off.
                 _LOG.exception("a response was cut off by a failure of the gateway")
 
-    async def _send(self, asked: SpeechRequest, utterance: Utterance, send: Send) -> None:
-        encoder = Encoder(asked.audio_format)
+    async def _send(
+        self, asked: SpeechRequest, encoder: AsyncEncoder, utterance: Utterance, send: Send
+    ) -> None:
         media_type = asked.framing.media_type(asked.audio_format.media_type)
         headers = [(b"content-type", media_type.encode()), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async for chunk in utterance:
-            encoded = encoder.encode(chunk)
+            encoded = await encoder.encode(chunk)
             if chunk.is_last:
-                encoded += encoder.finish()
+                encoded += await encoder.finish()
             framed = asked.framing.piece(encoded) if encoded else b""
             if chunk.is_last:
                 framed += asked.framing.end(len(asked.text), chunk.stats)

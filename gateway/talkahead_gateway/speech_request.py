@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from talkahead_client import protocol
 from talkahead_client.protocol import ParameterValue
 
 from talkahead_gateway.encoding import AUDIO_FORMATS, AudioFormat
 from talkahead_gateway.framing import FRAMINGS, Framing
+from talkahead_gateway.json_object import read_json_object
 from talkahead_gateway.refusal import Refusal, one_of
 
 MODELS = ("talkahead", "tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15")
 """The one that is served, and OpenAI's names for it."""
 
-_FIELDS = ("input", "model", "voice", "instructions", "response_format", "stream_format")
+_FIELDS = ("input", "model", "voice", "instructions", "response_format", "sample_rate", "stream_format")
+"""OpenAI's own, and `sample_rate`, which others that speak its interface have."""
 _ALLOWED_FIELDS = (*_FIELDS, *protocol.PARAMETERS)
 
 
@@ -29,6 +30,7 @@ class SpeechRequest:
     voice: str
     """As it was asked for; each server makes its own of it."""
     audio_format: AudioFormat
+    rate_hz: int
     framing: Framing
     parameters: Mapping[str, ParameterValue]
     """For the server, which knows what it allows."""
@@ -37,18 +39,20 @@ class SpeechRequest:
 def read_speech_request(body: bytes) -> SpeechRequest:
     """Raises Refusal for what is not JSON, or names what is not known here; values of parameters, the length
     of the text and the names of voices are the servers' to judge."""
-    fields = _Fields(_read_object(body))
+    fields = _Fields(read_json_object(body, "body", "input, model and voice"))
     for name in fields.names:
         if name not in _ALLOWED_FIELDS:
             raise Refusal.of_field("field", name, one_of(_ALLOWED_FIELDS))
     fields.choice("model", MODELS)
     fields.text("instructions", "")
-    audio_format = fields.choice("response_format", tuple(AUDIO_FORMATS), next(iter(AUDIO_FORMATS)))
+    name = fields.choice("response_format", tuple(AUDIO_FORMATS), next(iter(AUDIO_FORMATS)))
+    audio_format = AUDIO_FORMATS[name]
     framing = fields.choice("stream_format", tuple(FRAMINGS), next(iter(FRAMINGS)))
     return SpeechRequest(
         text=fields.text("input"),
         voice=fields.voice(),
-        audio_format=AUDIO_FORMATS[audio_format],
+        audio_format=audio_format,
+        rate_hz=fields.rate_hz("sample_rate", audio_format),
         framing=FRAMINGS[framing],
         parameters=dict(fields.parameters()),
     )
@@ -81,6 +85,13 @@ class _Fields:
             raise Refusal.of_field("voice", value, 'a voice\'s name as a string, or {"id": name}')
         return name
 
+    def rate_hz(self, name: str, audio_format: AudioFormat) -> int:
+        value = self._given.get(name, audio_format.rate_hz)
+        if isinstance(value, bool) or value not in audio_format.rates_hz:
+            allowed = one_of(tuple(map(str, audio_format.rates_hz)))
+            raise Refusal.of_field(name, value, f"for this response_format, in Hz, {allowed}")
+        return int(value)
+
     def parameters(self) -> Iterator[tuple[str, ParameterValue]]:
         for name, value in self._given.items():
             if name not in protocol.PARAMETERS:
@@ -96,17 +107,3 @@ class _Fields:
         if not isinstance(value, str):
             raise Refusal.of_field(name, value, allowed)
         return value
-
-
-def _read_object(body: bytes) -> dict[str, Any]:
-    try:
-        read = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body cannot be read as JSON: {error}") from None
-    if not isinstance(read, dict):
-        raise Refusal.of_field("body", read, "a JSON object with input, model and voice")
-    return read
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -12,9 +12,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
+from running_command import EXIT_LIMIT_S, RunningCommand
 from talkahead.config import MEETING_PLACE
 from talkahead.launcher.process_watch import model_processes
 
@@ -23,10 +23,9 @@ from perf.memory import resident_bytes
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = ROOT / "model_repository"
 START_LIMIT_S = 120.0
-EXIT_LIMIT_S = 60.0
 
 
-class Served:
+class Served(RunningCommand):
     """The command, started at once; `with` stops it at the end, however the test went.
 
     It speaks no syllables of its own accord, which would be counted among those of a test.
@@ -45,32 +44,18 @@ class Served:
     ) -> None:
         serve = [python, "-m", "talkahead", "serve", "--check-interval", "0"]
         command = [*map(str, serve), *map(str, options)]
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **(environment or {})},
         )
+        super().__init__(process)
         self._lines: list[str] = []
         self._changed = threading.Condition()
         self._open_pipes = 2
-        self._readers = [self._read(pipe) for pipe in (self._process.stdout, self._process.stderr)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self.ask_to_stop()
-            self.exit_status()
-        finally:
-            self._process.kill()
-            self._process.wait()
-            for reader in self._readers:
-                reader.join()
+        self._readers = [self._read(pipe) for pipe in (process.stdout, process.stderr)]
 
     # What it says
 
@@ -133,7 +118,7 @@ class Served:
     def server_pid(self) -> int:
         """The process id of tritonserver, the launcher's only child."""
         children = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/stat")
-                    if _parent(path) == self._process.pid]  # fmt: skip
+                    if _parent(path) == self.process.pid]  # fmt: skip
         assert len(children) == 1, f"the launcher has the children {children}"
         return children[0]
 
@@ -163,19 +148,19 @@ class Served:
 
     def resident_bytes(self) -> dict[str, int]:
         """Resident memory of the server and its models."""
-        return resident_bytes(self._process.pid)
+        return resident_bytes(self.process.pid)
 
     # Its end
 
-    def ask_to_stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-
     def exit_status(self, limit_s: float = EXIT_LIMIT_S) -> int:
         """Waits for the end of the command and of its outputs."""
-        status = self._process.wait(limit_s)
-        for reader in self._readers:
-            reader.join(limit_s)
+        status = super().exit_status(limit_s)
+        self.let_go()
         return status
+
+    def let_go(self) -> None:
+        for reader in self._readers:
+            reader.join(EXIT_LIMIT_S)
 
     def _read(self, pipe: IO[str] | None) -> threading.Thread:
         assert pipe is not None

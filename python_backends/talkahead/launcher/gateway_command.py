@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from talkahead.errors import LaunchError
 
 NAME = "gateway"
-ABOUT = "answer HTTP as OpenAI's speech interface does, for servers that run already"
+ABOUT = "answer as OpenAI's and ElevenLabs' speech interfaces do, for servers that run already"
 
 
 def run(arguments: Sequence[str]) -> int:

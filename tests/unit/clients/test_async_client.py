@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
-from fake_triton import RATE_HZ, FakeTriton, speaks, stalls
+from fake_triton import RATE_HZ, FakeStream, FakeTriton, chunk, final, speaks, stalls
 from talkahead_client import (
     AsyncClient,
     AsyncSpeech,
@@ -14,6 +16,8 @@ from talkahead_client import (
     Cancelled,
     InvalidRequest,
     ServerUnavailable,
+    aio,
+    reception,
 )
 
 
@@ -119,3 +123,58 @@ async def test_no_server() -> None:
             await anext(client.speak("Hello."))
         with pytest.raises(ServerUnavailable):
             await client.voices()
+
+
+LONG_S = 10.0
+NUM_LONG = 40
+
+
+class Replies:
+    """In place of a connection: chunks of `LONG_S`, each made when it is read."""
+
+    def __init__(self) -> None:
+        self.num_read = 0
+
+    def ModelStreamInfer(self, requests: Iterator[Any], metadata: object) -> AsyncIterator[Any]:
+        return self._replies()
+
+    async def _replies(self) -> AsyncIterator[Any]:
+        for index in range(NUM_LONG):
+            self.num_read += 1
+            yield chunk(index, samples=round(LONG_S * RATE_HZ), is_last=index == NUM_LONG - 1)
+        yield final()
+
+
+async def test_what_nobody_takes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = Replies()
+    now_s = 0.0
+    monkeypatch.setattr(reception.time, "perf_counter", lambda: now_s)
+    async with AsyncClient("127.0.0.1:1") as client:
+        client._stub = replies
+        speech = client.speak("Hello.", chunk_deadline_s=5.0)
+        await anext(speech)
+        bound = aio.MAX_WAITING_S / LONG_S
+        # The reader never waits for anything but room.
+        for _ in range(NUM_LONG):
+            await asyncio.sleep(0)
+        assert replies.num_read == bound + 1
+        now_s = 100.0
+        # The clock of the deadline stood still meanwhile: what waits is taken at once, then the rest read.
+        assert len(await _all(speech)) == NUM_LONG - 1
+        assert replies.num_read == NUM_LONG
+
+
+async def test_a_speech_that_was_not_taken_is_left_as_any_other(triton: FakeTriton) -> None:
+    triton.script = _long_winded
+    async with AsyncClient(triton.address) as client:
+        async with client.speak("Hello.") as speech:
+            await anext(speech)
+        await _assert_left_politely(triton)
+
+
+def _long_winded(stream: FakeStream) -> Iterator[Any]:
+    for index in range(NUM_LONG):
+        if stream.cancelled.is_set():
+            break
+        yield chunk(index, samples=round(LONG_S * RATE_HZ))
+    yield from stalls(0)(stream)

@@ -32,7 +32,7 @@ async def answering(options: DoorOptions, drain_timeout_s: float) -> AsyncIterat
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     door = Door(options)
-    server = HttpServer(door.app, door.streams, drain_timeout_s)
+    server = HttpServer(door.app, door.streams, drain_timeout_s, options.limits.body_bytes)
     running = asyncio.create_task(server.answer(listener))
     # The socket listens already, so that a request waits until it is answered.
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10.0) as http:

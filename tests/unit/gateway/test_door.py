@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 from collections.abc import Iterator
 
 import grpc
 import httpx2
+import numpy as np
 import pytest
 from answering import Answering, Open
+from decoded_audio import decoded
 from fake_triton import SAMPLES, FakeStream, FakeTriton, Response, Script, chunk, plays, speaks, stalls
+from talkahead_client import AudioChunk
+from talkahead_gateway.encoding import Encoder
 from talkahead_gateway.speech_door import SpeechLimits
 from talkahead_gateway.speech_request import MODELS
 
@@ -50,6 +55,30 @@ async def metric(door: Answering, line: str) -> float:
     page = (await door.http.get("/metrics")).text
     [value] = [found.removeprefix(line) for found in page.splitlines() if found.startswith(line + " ")]
     return float(value)
+
+
+async def test_nobody_waits_while_another_is_encoded(
+    open_door: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+    begun: asyncio.Queue[None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    encode = Encoder.encode
+
+    def slow(encoder: Encoder, one: AudioChunk) -> bytes:
+        loop.call_soon_threadsafe(begun.put_nowait, None)
+        assert may_go_on.wait(10.0)
+        return encode(encoder, one)
+
+    monkeypatch.setattr(Encoder, "encode", slow)
+    async with open_door() as door:
+        asking = asyncio.create_task(door.http.post(SPEECH, json=ASKED))
+        await begun.get()
+        assert (await door.http.get("/health")).status_code == 200
+        may_go_on.set()
+        heard, _ = decoded("pcm", (await asking).content)
+    ramps = [np.linspace(0.1, 0.1 + 0.05 * index, SAMPLES) for index in range(3)]
+    assert np.abs(heard - np.concatenate(ramps)).max() < 1e-4
 
 
 async def test_speech_comes_whole(open_door: Open, triton: FakeTriton) -> None:

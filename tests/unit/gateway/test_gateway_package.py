@@ -8,7 +8,15 @@ from pathlib import Path
 
 import talkahead_gateway
 
-ALLOWED = {"av", "prometheus_client", "starlette", "talkahead_client", "talkahead_gateway", "uvicorn"}
+ALLOWED = {
+    "av",
+    "numpy",
+    "prometheus_client",
+    "starlette",
+    "talkahead_client",
+    "talkahead_gateway",
+    "uvicorn",
+}
 
 
 def test_imports_nothing_else() -> None:

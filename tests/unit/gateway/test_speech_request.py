@@ -26,7 +26,7 @@ def test_what_is_not_given_is_as_openai_has_it() -> None:
     asked = read()
     assert (asked.text, asked.voice) == ("Hello.", "heart")
     assert asked.audio_format is AUDIO_FORMATS["mp3"] and isinstance(asked.framing, BareAudio)
-    assert asked.parameters == {}
+    assert asked.rate_hz == 24_000 and asked.parameters == {}
 
 
 def test_what_is_given_is_taken() -> None:
@@ -36,6 +36,20 @@ def test_what_is_given_is_taken() -> None:
     assert asked.voice == "alto" and asked.audio_format is AUDIO_FORMATS["pcm"]
     assert isinstance(asked.framing, ServerSentEvents)
     assert asked.parameters == {"speed": 1.2}
+
+
+@pytest.mark.parametrize(
+    ("response_format", "sample_rate", "rate_hz"),
+    [("pcm", 8_000, 8_000), ("mp3", 44_100, 44_100), ("mulaw", None, 8_000), ("mulaw", 16_000, 16_000)],
+)
+def test_a_rate_may_be_asked_for(response_format: str, sample_rate: int | None, rate_hz: int) -> None:
+    asked = read(response_format=response_format, sample_rate=sample_rate)
+    assert asked.rate_hz == rate_hz and isinstance(asked.rate_hz, int)
+
+
+def test_a_rate_that_a_format_has_not_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(Refusal, match=r"sample_rate: 44100 is not .* in Hz, 8000, 16000, 24000, 48000$"):
+        read(response_format="opus", sample_rate=44_100)
 
 
 def test_a_servers_own_parameters_go_along() -> None:
@@ -75,7 +89,11 @@ def test_null_is_as_if_a_field_were_not_there() -> None:
         ("voice", {"name": "heart"}, '{"id": name}'),
         ("voice", {"id": "heart", "pitch": 2}, '{"id": name}'),
         ("instructions", {"be": "kind"}, "a string"),
-        ("response_format", "ogg", "mp3, opus, aac, flac, wav, pcm"),
+        ("response_format", "ogg", "mp3, opus, aac, flac, wav, pcm, mulaw, alaw"),
+        ("sample_rate", 11_000, "8000, 16000, 22050, 24000, 32000, 44100, 48000"),
+        ("sample_rate", "24000", "8000, 16000"),
+        ("sample_rate", True, "8000, 16000"),
+        ("sample_rate", [8_000], "8000, 16000"),
         ("stream_format", "websocket", "audio, sse"),
         ("stream_format", 1, "audio, sse"),
         ("speed", [1.0], "a string, number or boolean"),

@@ -20,7 +20,7 @@ from waiting import eventually
 
 from build_engines.__main__ import main
 
-SWITCHES = 10
+SWITCHES = 4
 ENGINES = (NATIVE, ONNXRUNTIME)
 LONG = {"text": " ".join(SENTENCES * 2), "seed": 3}
 """Some hundred seconds of speech in many segments, which are spoken while an engine is switched."""

@@ -59,7 +59,7 @@ sanitize: $(VENV)/.installed ## the tests of native code, on every path of the C
 	for path in $$paths; do
 		echo "== $$path"
 		TALKAHEAD_CPU=$$path ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest \
-			tests/unit/backbone tests/unit/drafting tests/unit/speculation $(OPTIONS)
+			tests/unit/backbone tests/unit/drafting tests/unit/speculation tests/unit/families/test_native_codec.py $(OPTIONS)
 	done
 
 check: $(VENV)/.installed ## style and types

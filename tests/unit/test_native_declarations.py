@@ -14,7 +14,7 @@ from talkahead import native_declarations
 from talkahead.native_declarations import files_of, functions, layout_checks, native_struct
 from talkahead.native_library import NativeUnavailable, load_library
 
-SOURCES = sorted(Path(talkahead.__file__).parent.glob("*/native/*.c"))
+SOURCES = sorted(Path(talkahead.__file__).parent.rglob("native/*.c"))
 HEADER = """
 #include <stdint.h>
 enum colour { RED, GREEN };

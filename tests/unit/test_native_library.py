@@ -15,7 +15,7 @@ from talkahead.config import CPU_VARIABLE
 from talkahead.cpu_path import CpuPath, cpu_paths
 from talkahead.native_library import FLAGS
 
-SOURCES = sorted(Path(talkahead.__file__).parent.glob("*/native/*.c"))
+SOURCES = sorted(Path(talkahead.__file__).parent.rglob("native/*.c"))
 LOAD = (
     "import os, sys; os.environ['LC_ALL'] = 'C.UTF-8'; from pathlib import Path; "
     "from talkahead.native_library import load_library; "

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from talkahead.launcher.addresses import Addresses
+
 _CONFIG = Path(__file__).parents[1] / "deploy" / "haproxy" / "haproxy.cfg"
 _END_LIMIT_S = 10.0
 _CONNECT_LIMIT_S = 10.0
@@ -42,7 +44,8 @@ def proxy_before(replicas: tuple[tuple[str, str], tuple[str, str]], log: Path) -
         replicas: the addresses of each, of gRPC and of HTTP, `host:port`.
         log: written by the proxy: a line for each change of a replica's health.
     """
-    proxy = Proxy(f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}")
+    free = Addresses.choose("127.0.0.1")
+    proxy = Proxy(f"{free.host}:{free.grpc}", f"{free.host}:{free.metrics}")
     environment = {"PROXY": proxy.address, "PROXY_METRICS": proxy.metrics}
     for name, (grpc, http) in zip(_NAMES, replicas, strict=True):
         host, _, grpc_port = grpc.rpartition(":")
@@ -71,10 +74,3 @@ def _await(address: str, process: subprocess.Popen[bytes]) -> None:
                 stack.enter_context(socket.create_connection((host, int(port)), _CONNECT_LIMIT_S))
                 return
     raise RuntimeError(f"haproxy ended with status {process.returncode}; its log says why")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port

@@ -187,3 +187,12 @@ def stalls(num_chunks: int) -> Script:
         stream.fail(grpc.StatusCode.CANCELLED, "in ensemble 'tts', the stream was cancelled")
 
     return script
+
+
+def speaks_on(stream: FakeStream) -> Iterator[object]:
+    """A script: speech in large chunks, until the stream is cancelled or its client has gone."""
+    index = 0
+    while not (stream.cancelled.is_set() or stream.over.is_set()):
+        yield chunk(index, samples=100_000)
+        index += 1
+    stream.fail(grpc.StatusCode.CANCELLED, "the stream was cancelled")

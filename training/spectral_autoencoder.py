@@ -21,6 +21,7 @@ from talkahead.families.phonemic.spectral_decoder import (
     Pitch,
     SpectralConfig,
     SpectralDecoder,
+    description_of,
 )
 from talkahead.weights import load_float32
 from torch import Tensor, nn
@@ -78,8 +79,7 @@ class SpectralAutoencoder(nn.Module):
     def forward(self, sounds: Tensor, prosody: Tensor, valid: Tensor) -> tuple[Tensor, Pitch]:
         """Whole utterances, valid [B, T], to the hidden values [B, S, 256] and pitch of all subframes."""
         dimensions = self.decoder.quantizer(self.encoder(sounds, prosody))
-        described = functional.pad(dimensions, (0, 1), value=1.0) * valid[..., None]
-        return self.made_of(described)
+        return self.made_of(description_of(dimensions, valid))
 
     def made_of(self, described: Tensor) -> tuple[Tensor, Pitch]:
         """Of descriptions [B, T, C + 1] of whole utterances."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import yaml
+from talkahead.launcher.addresses import Addresses
 from waiting import eventually
 
 _INTERVAL = "500ms"
@@ -32,7 +32,7 @@ class Scraper:
         scraped = {"job_name": "talkahead", "static_configs": [{"targets": [target]}]}
         every = {"scrape_interval": _INTERVAL, "scrape_timeout": _INTERVAL}
         config.write_text(yaml.safe_dump({"global": every, "scrape_configs": [scraped]}), encoding="utf-8")
-        self._address = f"127.0.0.1:{_free_port()}"
+        self._address = f"127.0.0.1:{Addresses.choose('127.0.0.1').http}"
         self._log = (folder / "prometheus.log").open("wb")
         self._process = subprocess.Popen(
             [
@@ -85,10 +85,3 @@ class Scraper:
         assert answer["status"] == "success", answer
         result: list[dict[str, Any]] = answer["data"]["result"]
         return result
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port

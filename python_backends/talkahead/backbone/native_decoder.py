@@ -47,7 +47,7 @@ _TILE = 32
 """bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
 _KEPT = 32
 """Bursts of rows and tree shapes, which stay good as lengths are only ever written in place."""
-_VECTOR = 16
+VECTOR = 16
 """Sizes must be whole multiples of it: the widest vectors of any CPU."""
 
 
@@ -391,7 +391,7 @@ def _table(embeddings: Tensor) -> Tensor:
 
 def _interleaved(gates: Tensor, ups: Tensor) -> Tensor:
     """[2 I, ...] from [I, ...] each: some gates, their ups, and so on."""
-    blocks = [one.view(-1, _VECTOR, *one.shape[1:]) for one in (gates, ups)]
+    blocks = [one.view(-1, VECTOR, *one.shape[1:]) for one in (gates, ups)]
     return torch.stack(blocks, 1).flatten(0, 2)
 
 
@@ -416,8 +416,8 @@ def name_of(precision: torch.dtype) -> str:
 def refuse_uneven(sizes: Mapping[str, int]) -> None:
     """Raises NativeUnavailable for sizes that do not fill vectors."""
     for name, size in sizes.items():
-        if size % _VECTOR:
-            raise NativeUnavailable(f"{name} is {size}, not a multiple of {_VECTOR}")
+        if size % VECTOR:
+            raise NativeUnavailable(f"{name} is {size}, not a multiple of {VECTOR}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 from answering import Answering, Open
 from decoded_audio import decoded
-from fake_triton import SAMPLES, FakeStream, FakeTriton, Response, Script, chunk, plays, speaks, stalls
+from fake_triton import (
+    SAMPLES,
+    FakeStream,
+    FakeTriton,
+    Response,
+    Script,
+    chunk,
+    plays,
+    speaks,
+    speaks_on,
+    stalls,
+)
 from talkahead_client import AudioChunk
 from talkahead_gateway.encoding import Encoder
 from talkahead_gateway.speech_door import SpeechLimits
@@ -123,14 +134,7 @@ async def test_a_client_that_leaves_before_the_first_chunk_does_so_too(
 
 
 async def test_a_client_that_takes_nothing_is_left(open_door: Open, triton: FakeTriton) -> None:
-    def endless(stream: FakeStream) -> Iterator[object]:
-        index = 0
-        while not (stream.cancelled.is_set() or stream.over.is_set()):
-            yield chunk(index, samples=100_000)
-            index += 1
-        stream.fail(grpc.StatusCode.CANCELLED, "the stream was cancelled")
-
-    triton.script = endless
+    triton.script = speaks_on
     async with open_door(limits=SpeechLimits(reader_s=0.2)) as door:
         body = json.dumps(ASKED)
         _, writer = await asyncio.open_connection("127.0.0.1", door.port, limit=1)

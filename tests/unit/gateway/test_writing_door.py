@@ -16,7 +16,17 @@ import numpy as np
 import pytest
 from answering import Answering, Open
 from decoded_audio import decoded
-from fake_triton import RATE_HZ, SAMPLES, FakeStream, FakeTriton, chunk, final, speaks, stalls
+from fake_triton import (
+    RATE_HZ,
+    SAMPLES,
+    FakeStream,
+    FakeTriton,
+    chunk,
+    final,
+    speaks,
+    speaks_on,
+    stalls,
+)
 from talkahead_gateway import conversation, turn, writing_door
 from talkahead_gateway.clause_cutter import SENTENCE_PAUSE_S
 from talkahead_gateway.manner import Manner, read_manner
@@ -419,14 +429,7 @@ async def test_who_is_spoken_to_need_not_say_anything(
 
 
 async def test_who_takes_nothing_is_left(open_door: Open, triton: FakeTriton) -> None:
-    def endless(stream: FakeStream) -> Iterator[object]:
-        index = 0
-        while not (stream.cancelled.is_set() or stream.over.is_set()):
-            yield chunk(index, samples=100_000)
-            index += 1
-        stream.fail(grpc.StatusCode.CANCELLED, "the stream was cancelled")
-
-    triton.script = endless
+    triton.script = speaks_on
     async with open_door(limits=SpeechLimits(reader_s=0.2)) as door, line(door, ONE) as deaf:
         deaf.websocket.transport.pause_reading()
         await deaf.say(text="Hello. ")

@@ -71,6 +71,9 @@ INLINE ivec paired_products(half_vec a, half_vec b) {
 #endif
 }
 
+/* Of each lane a where all bits of `first` are set, b where none is. */
+INLINE vec chosen(ivec first, vec a, vec b) { return (vec)((first & (ivec)a) | (~first & (ivec)b)); }
+
 /* As the CPU's own instructions: of two the second where either is no number; sums of lanes halve them. */
 #if defined(__AVX512F__)
 INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
@@ -81,7 +84,6 @@ INLINE uint32_t lanes_above(vec value, float limit) { /* a bit each */
     return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(limit), _CMP_GT_OQ);
 }
 #else
-INLINE vec chosen(ivec first, vec a, vec b) { return (vec)((first & (ivec)a) | (~first & (ivec)b)); }
 INLINE vec larger(vec a, vec b) { return chosen(a > b, a, b); }
 INLINE vec smaller(vec a, vec b) { return chosen(a < b, a, b); }
 

@@ -25,6 +25,7 @@ from talkahead.families.phonemic.spectral_decoder import (
     Pitch,
     Spectra,
     SpectralDecoder,
+    description_of,
 )
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import load_library
@@ -56,7 +57,7 @@ class NativeNetwork:
         self.config = config = decoder.config
         refuse_uneven({name: getattr(config, name) for name in ("width", "inner", "hidden", "pitch_width")})
         self.precision = precision
-        self._decoder = decoder
+        self._quantizer = decoder.quantizer
         self._library = load_library(SOURCE)
         self._rounded, self._exact = (
             MatrixPacker(decoder_library(), one, in_tiles=has_tiles()) for one in (precision, torch.float32)
@@ -92,7 +93,8 @@ class NativeNetwork:
         return _Block(norm=self._norm(block.norm), mix=mix, out=out)
 
     def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
-        config, told, before = self.config, self._decoder.describe(codes, valid), before.contiguous()
+        config, before = self.config, before.contiguous()
+        told = description_of(self._quantizer.decode(codes), valid)
         count, frames = len(codes), codes.shape[1] - PITCH_BEFORE - config.lookahead
         made = {
             "magnitudes": torch.empty(count, SUBFRAMES * frames, _MAGNITUDES * config.bins),

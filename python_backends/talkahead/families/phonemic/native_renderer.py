@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from talkahead.audio.noise import Noise
+from talkahead.backbone.native_decoder import VECTOR
 from talkahead.families.phonemic.spectral_decoder import Spectra, SpectralConfig
 from talkahead.families.phonemic.spectral_renderer import HIGHEST_HZ, LOUDEST, Renderer, Tail
 from talkahead.native_declarations import native_struct
@@ -18,8 +19,6 @@ from talkahead.native_library import load_library
 
 SOURCE = Path(__file__).parent / "native" / "renderer.c"
 _Renderer, _Runs, _Tail = (native_struct(SOURCE, name) for name in ("renderer", "runs", "tail"))
-_VECTOR = 16
-"""Numbers in the widest vectors of any CPU."""
 
 
 class NativeRenderer(Renderer):
@@ -47,8 +46,8 @@ class NativeRenderer(Renderer):
         behind = Tail(*map(torch.empty_like, tail))
         room = {
             "samples": torch.empty(self.size - self.hop + samples),
-            "turns": torch.empty(samples + _VECTOR),
-            "steps": torch.empty(samples + _VECTOR),
+            "turns": torch.empty(samples + VECTOR),
+            "steps": torch.empty(samples + VECTOR),
         }
         runs = _Runs(
             count=count,

@@ -136,6 +136,11 @@ def height_of(hertz: Tensor) -> Tensor:
     return torch.log(hertz / _VOICE_HZ)
 
 
+def description_of(dimensions: Tensor, valid: Tensor) -> Tensor:
+    """Frames' quantised dimensions [B, T, C] and a one, [B, T, C + 1]; zero where not valid, [B, T]."""
+    return functional.pad(dimensions, (0, 1), value=1.0) * valid[..., None].to(dimensions.dtype)
+
+
 class SpectralDecoder(nn.Module):
     """A `SpectralNetwork`: frames' descriptions to spectra and pitch.
 
@@ -163,15 +168,14 @@ class SpectralDecoder(nn.Module):
         return self.inward.weight.dtype
 
     def forward(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
-        described = self.describe(codes, valid)
-        hidden, seen = self.hidden(described[:, PITCH_BEFORE:], before)
-        around = described[:, : described.shape[1] - self.config.lookahead + 1 + PITCH_AFTER]
+        told = self.describe(codes, valid)
+        hidden, seen = self.hidden(told[:, PITCH_BEFORE:], before)
+        around = told[:, : told.shape[1] - self.config.lookahead + 1 + PITCH_AFTER]
         return NetworkOutput(self.spectra_of(hidden), self.pitch_of(around), seen)
 
     def describe(self, codes: Tensor, valid: Tensor) -> Tensor:
-        """Codes int64 [B, T], valid [B, T] -> [B, T, dimensions + 1]; zero where not valid."""
-        dimensions = self.quantizer.decode(codes).to(self.dtype)
-        return functional.pad(dimensions, (0, 1), value=1.0) * valid[..., None].to(dimensions.dtype)
+        """Codes int64 [B, T], valid [B, T] -> [B, T, dimensions + 1]."""
+        return description_of(self.quantizer.decode(codes).to(self.dtype), valid)
 
     def hidden(self, described: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         """Descriptions [B, T + lookahead, *] -> [B, S, hidden] of T frames, and what each block saw

@@ -64,10 +64,6 @@ INLINE vec cosine(vec x) {
     return (vec)((ivec)series ^ odd);
 }
 
-INLINE vec chosen_where(ivec is_first, vec first, vec other) {
-    return (vec)((is_first & (ivec)first) | (~is_first & (ivec)other));
-}
-
 /* Whole numbers down, for a divisor of 2. */
 INLINE int64_t half_of(int64_t number) { return (number - (number & 1)) / 2; }
 
@@ -99,12 +95,12 @@ static double sound_pulses(const struct renderer *renderer, const struct runs *r
     for (int64_t i = 0; i < count; i += LANES) {
         vec step = load(runs->steps + i), turn = load(runs->turns + i);
         ivec is_voiced = step > 0;
-        vec most = spread((float)renderer->highest) / chosen_where(is_voiced, step, spread((float)renderer->highest));
+        vec most = spread((float)renderer->highest) / chosen(is_voiced, step, spread((float)renderer->highest));
         vec harmonics = __builtin_convertvector(__builtin_convertvector(most, ivec), vec);
         vec below = sine(turn), above = sine((2.0f * harmonics + 1.0f) * turn);
         ivec is_peak = larger(below, -below) < 1e-4f;
-        vec sum = above / (2.0f * chosen_where(is_peak, spread(1.0f), below)) - 0.5f;
-        vec pulse = (vec)((ivec)chosen_where(is_peak, harmonics, sum) & is_voiced);
+        vec sum = above / (2.0f * chosen(is_peak, spread(1.0f), below)) - 0.5f;
+        vec pulse = (vec)((ivec)chosen(is_peak, harmonics, sum) & is_voiced);
         if (i + LANES <= count) store(to + i, pulse);
         else memcpy(to + i, &pulse, (size_t)(count - i) * sizeof *to);
     }

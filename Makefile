@@ -62,10 +62,11 @@ sanitize: $(VENV)/.installed ## the tests of native code, on every path of the C
 			tests/unit/backbone tests/unit/drafting tests/unit/speculation tests/unit/families/test_native_codec.py $(OPTIONS)
 	done
 
-check: $(VENV)/.installed ## style and types
+check: $(VENV)/.installed ## style, types, and that all tests can be collected at once
 	@$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	collected=$$($(BIN)/python -m pytest --collect-only -qq) || { tail -n 30 <<< "$$collected"; exit 1; }
 
 manifests: $(VENV)/.installed ## the Helm chart with each of its files of values, into build/manifests, validated
 	@$(BIN)/python -m deploy.manifests $(OPTIONS)

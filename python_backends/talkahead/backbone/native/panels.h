@@ -44,23 +44,7 @@ INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) 
     for (int v = 0; v < vectors; v++) weights[v] = load((const float *)from + v * LANES);
 }
 
-/* Lanes of `sum` are whole numbers; each adds four products of unsigned bytes of x with signed bytes of its weights. */
-INLINE vec add_bytes(vec sum, word x, vec weights) {
-#if defined(__AVX512VNNI__)
-    __m512i values = _mm512_set1_epi32((int)x); /* gcc 12 copies the sums of its own intrinsic to and fro */
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(values), "v"(weights));
-    return sum;
-#else /* halves of 16 bits: the first and third byte of each word, then the others */
-    half_vec pairs = (half_vec)weights;
-    unsigned_half_vec values = (unsigned_half_vec)((uvec){0} + x);
-    ivec first = paired_products((half_vec)(pairs << 8) >> 8, (half_vec)(values & 0xff));
-    ivec second = paired_products(pairs >> 8, (half_vec)(values >> 8));
-    return (vec)((ivec)sum + (first + second));
-#endif
-}
-
 INLINE vec add_product(int kind, vec sum, word x, vec weights) {
-    if (kind == BYTES) return add_bytes(sum, x, weights);
 #if defined(__AVX512BF16__)
     if (kind == PAIRED)
         return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
@@ -68,6 +52,25 @@ INLINE vec add_product(int kind, vec sum, word x, vec weights) {
     float value;
     memcpy(&value, &x, sizeof value);
     return add_multiplied(sum, spread(value), weights);
+}
+
+/* A panel's lanes of sums are whole numbers; each adds four products of unsigned bytes of x with signed bytes of its
+ * weights. */
+INLINE void add_bytes(vec *sums, word x, const vec *weights) {
+#if defined(__AVX512VNNI__) /* in one piece, or gcc 12 copies sums to and fro, and reads weights again for each row */
+    __asm__("vpdpbusd %5, %4, %0\n\tvpdpbusd %6, %4, %1\n\tvpdpbusd %7, %4, %2\n\tvpdpbusd %8, %4, %3"
+            : "+&v"(sums[0]), "+&v"(sums[1]), "+&v"(sums[2]), "+&v"(sums[3])
+            : "v"(_mm512_set1_epi32((int)x)), "v"(weights[0]), "v"(weights[1]), "v"(weights[2]), "v"(weights[3]));
+#else /* halves of 16 bits: the first and third byte of each word, then the others */
+    unsigned_half_vec values = (unsigned_half_vec)((uvec){0} + x);
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+        half_vec pairs = (half_vec)weights[v];
+        ivec first = paired_products((half_vec)(pairs << 8) >> 8, (half_vec)(values & 0xff));
+        ivec second = paired_products(pairs >> 8, (half_vec)(values >> 8));
+        sums[v] = (vec)((ivec)sums[v] + (first + second));
+    }
+#endif
 }
 
 /* What sums of bytes, which are whole numbers, are worth. */
@@ -96,10 +99,14 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
         for (int v = 0; v < (kind == BFLOAT16 ? vectors / 2 : vectors); v++)
             __builtin_prefetch(task->next + step * stride + v * LANES, 0, 2);
 #pragma GCC unroll 6
-        for (int row = 0; row < rows; row++)
+        for (int row = 0; row < rows; row++) {
+            word value = x[row * x_stride + step];
+            if (kind == BYTES)
+                add_bytes(sums[row], value, weights);
+            else
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++)
-                sums[row][v] = add_product(kind, sums[row][v], x[row * x_stride + step], weights[v]);
+                for (int v = 0; v < vectors; v++) sums[row][v] = add_product(kind, sums[row][v], value, weights[v]);
+        }
     }
 #pragma GCC unroll 6
     for (int row = 0; row < rows; row++)

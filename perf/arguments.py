@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from talkahead.backbone.decoder_choice import Precision
+from talkahead_client.protocol import PARAMETERS, ParameterValue
 
 
 def add_precision(parser: argparse.ArgumentParser, default: Precision, note: str = "") -> None:
@@ -20,6 +21,21 @@ def add_slices(parser: argparse.ArgumentParser, seconds: float) -> None:
     add = parser.add_argument
     add("--seconds", type=float, default=seconds, help="of each configuration under each load (%(default)g)")
     add("--slices", type=at_least(1), default=8, help="that these are cut into, by turns (%(default)s)")
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """`--set`: parameters of the requests that are measured, as (name, value)."""
+    parser.add_argument("--set", type=parameter, action="append", default=[], metavar="NAME=VALUE",
+        help="a request parameter; repeatable")  # fmt: skip
+
+
+def parameter(text: str) -> tuple[str, ParameterValue]:
+    """A request parameter."""
+    name, _, value = text.partition("=")
+    if name not in PARAMETERS:
+        raise argparse.ArgumentTypeError(f"{name!r} is no parameter; allowed: {', '.join(PARAMETERS)}")
+    kind = PARAMETERS[name]
+    return name, value == "true" if kind is bool else kind(value)
 
 
 def at_least(lowest: int) -> Callable[[str], int]:

@@ -11,9 +11,9 @@ from instruments import report
 from instruments.report import Spread
 from perf import part
 from perf.gain import Gain
-from perf.load import Load, Mode
 from perf.part import Part
 from perf.stages import Stage
+from perf.streams import Load, Mode
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from instruments.environment import REPOSITORY, Environment
 from instruments.server import server_at
 from perf import cell
 from perf.arguments import add_slices
-from perf.load import Load, Mode
+from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
 
 _OPTION = "--deterministic"

@@ -14,16 +14,16 @@ from itertools import product
 from pathlib import Path
 
 from talkahead_client.figures import AUDIBLE
-from talkahead_client.protocol import DRAFTING, PARAMETERS, ParameterValue
+from talkahead_client.protocol import DRAFTING, ParameterValue
 
 from instruments import report
 from instruments.environment import Environment
-from instruments.server import Server, add_server_options, served_repository, server_at
+from instruments.server import add_server_options, served_repository, server_at
 from perf import cell
-from perf.arguments import add_slices
+from perf.arguments import add_set, add_slices, parameter
 from perf.cell import Cell
-from perf.load import Load, Mode
-from perf.turns import Configuration, by_turns
+from perf.streams import Load, Mode
+from perf.turns import Configuration, by_turns, name_of
 
 Parameters = dict[str, ParameterValue]
 
@@ -38,15 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own = dict(options.set)
     beside = None if options.alone else _beside(own, dict(options.beside or _PLAIN))
     if beside == own:
-        parser.error(f"beside itself nothing is gained ({_name(own)}): say --alone, or another --beside")
+        parser.error(f"beside itself nothing is gained ({name_of(own)}): say --alone, or another --beside")
     if beside is not None and options.slices < 2:
         parser.error("--slices: what two configurations gain on each other needs 2 or more")
     cells = []
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         for mode, streams in product(options.modes, options.streams):
             load = Load(mode, streams, options.seconds, options.voice, {})
-            other = None if beside is None else _configuration(server, beside)
-            cells += by_turns(_configuration(server, own), other, load, options.slices)
+            other = None if beside is None else Configuration.of(server, beside)
+            cells += by_turns(Configuration.of(server, own), other, load, options.slices)
     print(cell.tables(cells))
     if beside is not None:
         print(f"\n{sentence(environment, cells)}")
@@ -84,22 +84,6 @@ def _beside(own: Mapping[str, ParameterValue], named: Mapping[str, ParameterValu
     return {**{name: value for name, value in own.items() if name not in DRAFTING}, **named}
 
 
-def _configuration(server: Server, parameters: Parameters) -> Configuration:
-    return Configuration(_name(parameters), server, parameters)
-
-
-def _name(parameters: Mapping[str, ParameterValue]) -> str:
-    return " ".join(f"{name}={value}" for name, value in parameters.items()) or "the server's default"
-
-
-def _parameter(text: str) -> tuple[str, ParameterValue]:
-    name, _, value = text.partition("=")
-    if name not in PARAMETERS:
-        raise argparse.ArgumentTypeError(f"{name!r} is no parameter; allowed: {', '.join(PARAMETERS)}")
-    kind = PARAMETERS[name]
-    return name, value == "true" if kind is bool else kind(value)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.latency", description=__doc__)
     add_server_options(parser)
@@ -109,10 +93,9 @@ def _parser() -> argparse.ArgumentParser:
         help="next request: when the last has arrived (closed) or been played (playing)")  # fmt: skip
     add_slices(parser, seconds=40.0)
     add("--voice")
-    add("--set", type=_parameter, action="append", default=[], metavar="NAME=VALUE",
-        help="a request parameter; repeatable")  # fmt: skip
+    add_set(parser)
     beside = parser.add_mutually_exclusive_group()
-    beside.add_argument("--beside", type=_parameter, action="append", metavar="NAME=VALUE",
+    beside.add_argument("--beside", type=parameter, action="append", metavar="NAME=VALUE",
         help="a request parameter of what it is compared with, in place of those of --set that say how to "
         "draft; repeatable (drafter=none)")  # fmt: skip
     beside.add_argument("--alone", action="store_true", help="compare with nothing")

@@ -1,129 +1,125 @@
-"""Streams that speak one text after another, and what each utterance felt like."""
+"""`python -m perf.load`: first sound, continuity and goodput by requests a second, which wait for nobody.
+
+Open loop: a request is sent when its time has come, whatever became of those before, so that waiting shows.
+(`perf.latency` measures so many streams, each of which asks again when it has been served or heard.) What is
+measured is the server as it is, or the parameters of `--set`; with `--beside`, another way by turns with it.
+`--find-limit` goes on from the highest rate to the most requests a second that keep `--first-chunk-ms` and
+`--dry-share`.
+"""
 
 from __future__ import annotations
 
-import random
-import threading
-import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from talkahead_client import Client, Figures, Listener, SpeechError, Stats
-from talkahead_client.protocol import ParameterValue
+from instruments import report
+from instruments.environment import Environment
+from instruments.server import Server, add_server_options, served_repository, server_at
+from perf import level, memory, open_loop
+from perf.arguments import add_set, add_slices, parameter
+from perf.arrivals import Length, Spacing
+from perf.level import Level, Limit
+from perf.open_loop import OpenLoad
+from perf.turns import Configuration
 
-from perf.texts import TEXTS
-
-_STAGGER_S = 3.0
-_ERROR_PAUSE_S = 0.2
-"""A server that refuses everything is not to be measured by how often it can."""
-_STRIDE = 7
-"""Between the first texts of neighbouring streams, so that they do not say the same together."""
-_PART_STRIDE = 5
-"""Between a stream's first texts in neighbouring parts of a load."""
-_SEEDS = 10_000
-"""For each stream of each part; more utterances than a stream speaks."""
+_WARM_UP = OpenLoad(rate=4.0, seconds=3.0, spacing=Spacing.EVEN, length=Length.MIXED)
+_WARM_UP_PART = 0
+_HIGHEST_RATE = 256.0
+_NEAR = 1.1
+"""A limit is found when the lowest rate that failed is less than so many times the highest that held."""
 
 
-class Mode(StrEnum):
-    """When a stream sends its next request."""
-
-    CLOSED = "closed"
-    """As soon as the last has arrived: the highest load that so many streams can make."""
-    PLAYING = "playing"
-    """When the last would have finished playing: what so many listeners make."""
-
-
-@dataclass(frozen=True)
-class Utterance:
-    """One request and its answer. Times since the request; `started_s` since the load began."""
-
-    stream: int
-    text: int
-    started_s: float
-    figures: Figures | None
-    stats: Stats | None
-    """The server's totals; None where it failed, as the figures are."""
-    error: str | None
-    arrivals_ms: tuple[float, ...]
-    durations_ms: tuple[float, ...]
-
-    @property
-    def gaps_ms(self) -> list[float]:
-        return [later - earlier for earlier, later in pairwise(self.arrivals_ms)]
-
-    @property
-    def ended_s(self) -> float:
-        """Arrival of the last chunk, since the load began."""
-        return self.started_s + (self.arrivals_ms[-1] / 1e3 if self.arrivals_ms else 0.0)
-
-    def audio_until(self, end_s: float) -> float:
-        """Seconds of audio that had arrived by then."""
-        pieces = zip(self.arrivals_ms, self.durations_ms, strict=True)
-        return sum(duration for arrival, duration in pieces if self.started_s + arrival / 1e3 <= end_s) / 1e3
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if min(options.rates) <= 0:
+        parser.error(f"--rates: {min(options.rates):g} requests a second; more than 0 are allowed")
+    repository = served_repository(options)
+    environment = Environment.record(repository)
+    with server_at(options.server, options.metrics, options.serve_option, repository) as server:
+        own, beside = dict(options.set), options.beside and dict(options.beside)
+        asked = [Configuration.of(server, one) for one in (own, beside) if one is not None]
+        levels = list(_levels(asked, options))
+    print(report.table(level.rows(levels)))
+    if options.find_limit:
+        print("\n".join(f"{one.name}: {_held(one, levels)}" for one in asked))
+    settings = {"slices": options.slices, "buffer_ms": level.BUFFER_MS, "parameters": own, "beside": beside}
+    report.save(options.out, "load", environment, settings, levels)
+    return 1 if any(one.failed for one in levels) else 0
 
 
-@dataclass(frozen=True)
-class Load:
-    """So many streams, for so long. Texts and seeds follow from stream, place and part: whoever runs the same
-    part says the same."""
+def _levels(asked: Sequence[Configuration], options: argparse.Namespace) -> Iterator[Level]:
+    """Every rate of every configuration; then, where it is wanted, those of each one's search."""
+    limit = Limit(options.first_chunk_ms, options.dry_share)
+    load = OpenLoad(0.0, options.seconds / options.slices, options.spacing, options.length, options.voice)
+    for one in asked:
+        open_loop.run(one.server.grpc, _WARM_UP, one.parameters, _WARM_UP_PART)
+    for rate in sorted(options.rates):
+        yield from _by_turns(asked, replace(load, rate=rate), limit, options.slices)
+    for one in asked if options.find_limit else ():
+        yield from _search(one, replace(load, rate=max(options.rates)), limit, options.slices)
 
-    mode: Mode
-    streams: int
-    seconds: float
-    voice: str | None
-    parameters: Mapping[str, ParameterValue]
-    part: int = 0
 
-    def run(self, client: Client) -> list[Utterance]:
-        """Every utterance that began within `seconds`; each stream speaks at least one."""
-        start = threading.Barrier(self.streams)
-        with ThreadPoolExecutor(self.streams) as pool:
-            spoken = pool.map(lambda stream: self._stream(client, stream, start), range(self.streams))
-            return [utterance for utterances in spoken for utterance in utterances]
+def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
+    """One rate in slices, each by all configurations in turn; the next slice the other way round."""
+    parts: dict[str, list[open_loop.Answers]] = {one.name: [] for one in asked}
+    for part in range(slices):
+        for one in asked if part % 2 == 0 else reversed(asked):
+            note = f"{load.rate:g} requests/s, slice {part + 1} of {slices}: {one.name}"
+            print(note, file=sys.stderr, flush=True)
+            parts[one.name].append(
+                open_loop.run(one.server.grpc, load, one.parameters, _WARM_UP_PART + 1 + part)
+            )
+    return [Level.of(one.name, load, limit, parts[one.name], _memory(one.server)) for one in asked]
 
-    def _stream(self, client: Client, stream: int, start: threading.Barrier) -> list[Utterance]:
-        start.wait()
-        began_s = time.perf_counter()
-        if self.mode is Mode.PLAYING:
-            # Listeners do not start together.
-            time.sleep(random.Random(stream).uniform(0, min(_STAGGER_S, self.seconds / 2)))
-        spoken: list[Utterance] = []
-        while not spoken or time.perf_counter() - began_s < self.seconds:
-            spoken.append(self._speak(client, stream, len(spoken), began_s))
-        return spoken
 
-    def _speak(self, client: Client, stream: int, place: int, began_s: float) -> Utterance:
-        text = (_STRIDE * stream + _PART_STRIDE * self.part + place) % len(TEXTS)
-        parameters: dict[str, ParameterValue] = {"seed": self._seed(stream, place), **self.parameters}
-        started_s = time.perf_counter()
-        listener = Listener()
-        arrivals_ms, durations_ms = [], []
-        stats, error = None, None
-        try:
-            for chunk in client.speak(TEXTS[text], voice=self.voice, **parameters):  # type: ignore[arg-type]
-                listener.hear(chunk)
-                arrivals_ms.append(1e3 * chunk.elapsed_s)
-                durations_ms.append(1e3 * chunk.duration_s)
-                stats = chunk.stats
-        except SpeechError as failure:
-            error = f"{failure.code}: {failure}"
-            time.sleep(_ERROR_PAUSE_S)
-        if self.mode is Mode.PLAYING:
-            time.sleep(max(0.0, started_s + listener.played_out_s - time.perf_counter()))
-        is_heard = error is None and stats is not None
-        return Utterance(
-            stream=stream,
-            text=text,
-            started_s=started_s - began_s,
-            figures=listener.figures() if is_heard else None,
-            stats=stats if is_heard else None,
-            error=error,
-            arrivals_ms=tuple(arrivals_ms),
-            durations_ms=tuple(durations_ms),
-        )
+def _search(one: Configuration, load: OpenLoad, limit: Limit, slices: int) -> Iterator[Level]:
+    """Rates twice as high until one fails, or half as high until one holds; then between the two."""
+    held, failed, rate = 0.0, _HIGHEST_RATE, load.rate
+    while failed > _NEAR * held and rate < _HIGHEST_RATE:
+        [found] = _by_turns([one], replace(load, rate=rate), limit, slices)
+        yield found
+        if found.is_held:
+            held = rate
+            rate = 2 * rate if failed == _HIGHEST_RATE else (held * failed) ** 0.5
+        else:
+            failed = rate
+            rate = rate / 2 if held == 0 else (held * failed) ** 0.5
+        if rate * load.seconds * slices < 1:
+            return
 
-    def _seed(self, stream: int, place: int) -> int:
-        return _SEEDS * (self.streams * self.part + stream) + place
+
+def _held(one: Configuration, levels: Sequence[Level]) -> str:
+    held = [level.load.rate for level in levels if level.configuration == one.name and level.is_held]
+    return f"held {max(held):.3g} requests/s" if held else "held no rate that was tried"
+
+
+def _memory(server: Server) -> dict[str, int]:
+    return {} if server.launcher is None else memory.resident_bytes(server.launcher)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m perf.load", description=__doc__)
+    add_server_options(parser)
+    add = parser.add_argument
+    add("--rates", type=float, nargs="+", default=[1.0, 4.0, 8.0, 16.0], metavar="R",
+        help="requests a second (1 4 8 16)")  # fmt: skip
+    add("--spacing", type=Spacing, choices=list(Spacing), default=Spacing.POISSON, help="(%(default)s)")
+    add("--length", type=Length, choices=list(Length), default=Length.MIXED, help="of texts (%(default)s)")
+    add("--first-chunk-ms", type=float, default=80.0, help="that 95 of 100 must keep (%(default)g)")
+    add("--dry-share", type=float, default=0.001, help="of utterances that may run dry (%(default)g)")
+    add("--find-limit", action="store_true", help="search the most requests a second that keep both")
+    add_slices(parser, seconds=40.0)
+    add("--voice")
+    add_set(parser)
+    add("--beside", type=parameter, action="append", metavar="NAME=VALUE",
+        help="a request parameter of what it is compared with by turns; repeatable")  # fmt: skip
+    add("--out", type=Path, default=Path("perf/results/load.json"), help="(%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

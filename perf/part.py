@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perf.load import Utterance
+from perf.utterance import Utterance
 
 
 @dataclass(frozen=True)

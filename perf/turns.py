@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 from talkahead_client import Client
 from talkahead_client.protocol import ParameterValue
@@ -14,9 +15,9 @@ from talkahead_client.protocol import ParameterValue
 from instruments.server import Server
 from perf import stages
 from perf.cell import Cell
-from perf.load import Load, Mode
 from perf.part import Part
 from perf.stages import Histogram
+from perf.streams import Load, Mode
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class Configuration:
     name: str
     server: Server
     parameters: Mapping[str, ParameterValue]
+
+    @classmethod
+    def of(cls, server: Server, parameters: Mapping[str, ParameterValue]) -> Self:
+        return cls(name_of(parameters), server, parameters)
+
+
+def name_of(parameters: Mapping[str, ParameterValue]) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters.items()) or "the server's default"
 
 
 def by_turns(own: Configuration, beside: Configuration | None, load: Load, slices: int) -> list[Cell]:

@@ -9,8 +9,8 @@ from talkahead_client import Figures, Stats
 
 from perf import part
 from perf.gain import Gain, Ratio
-from perf.load import Utterance
 from perf.part import Part
+from perf.utterance import Utterance
 
 
 def utterance(

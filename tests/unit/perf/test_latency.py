@@ -14,7 +14,7 @@ from fake_triton import RATE_HZ, FakeStream, FakeTriton, chunk
 from talkahead_client import Client
 
 from perf import latency
-from perf.load import Load, Mode
+from perf.streams import Load, Mode
 from perf.texts import TEXTS
 
 

@@ -6,7 +6,7 @@ import grpc
 from fake_triton import FakeStream, FakeTriton
 
 from instruments.server import Server
-from perf.load import Load, Mode
+from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
 
 ALONE = Load(Mode.CLOSED, 1, 0.0, None, {})

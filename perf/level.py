@@ -1,0 +1,151 @@
+"""One configuration at one rate of requests: its figures, and the answers that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from instruments.report import Spread
+from perf.open_loop import Answers, OpenLoad
+from perf.part import ratio
+
+BUFFER_MS = 100.0
+"""That a careful player waits after the first chunk before it begins."""
+_MOST_LATE_MS = 10.0
+"""p95 of the generator's own lateness, beyond which a rate was not really offered."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a rate must keep to be called held.
+
+    Args:
+        first_chunk_ms: that 95 of 100 first chunks take at most.
+        dry_share: of the utterances, that may run dry.
+    """
+
+    first_chunk_ms: float
+    dry_share: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """A rate of requests, each sent whatever became of those before.
+
+    Args:
+        asked: requests; each was spoken, refused (the server was too busy, and said so) or failed.
+        last_chunk_ms: from the request.
+        ran_dry: utterances in which a chunk arrived after everything before it had been played out;
+            `ran_dry_buffered`: for a player that waits `BUFFER_MS` first.
+        stalled_s: silence that this left in the middle of all speech.
+        goodput_per_s: requests a second whose first chunk came within the limit and that never ran dry.
+        generator_late_ms, generator_share: of the load's own lateness, and of a core.
+        memory_bytes: of the server's processes at the end, where it was started for the measurement.
+    """
+
+    configuration: str
+    load: OpenLoad
+    limit: Limit
+    wall_s: float
+    asked: int
+    spoken: int
+    refused: int
+    failed: int
+    first_chunk_ms: Spread
+    first_audible_ms: Spread
+    last_chunk_ms: Spread
+    gap_ms: Spread
+    ran_dry: int
+    ran_dry_buffered: int
+    stalled_s: float
+    real_time_factor: Spread
+    audio_s_per_s: float
+    goodput_per_s: float
+    generator_late_ms: Spread
+    generator_share: float
+    memory_bytes: dict[str, int]
+    parts: list[Answers]
+
+    @classmethod
+    def of(
+        cls, configuration: str, load: OpenLoad, limit: Limit, parts: list[Answers], memory: dict[str, int]
+    ) -> Self:
+        utterances = [one for part in parts for one in part.utterances]
+        heard = [one.figures for one in utterances if one.figures is not None]
+        spoken = [one for one in utterances if one.figures is not None]
+        refused = sum(one.is_refused for one in utterances)
+        wall_s = sum(part.wall_s for part in parts)
+        audible = [one.first_audible_ms for one in heard if one.first_audible_ms is not None]
+        good = sum(one.first_chunk_ms <= limit.first_chunk_ms and not one.dry_chunks for one in heard)
+        return cls(
+            configuration=configuration,
+            load=load,
+            limit=limit,
+            wall_s=wall_s,
+            asked=len(utterances),
+            spoken=len(heard),
+            refused=refused,
+            failed=len(utterances) - len(heard) - refused,
+            first_chunk_ms=Spread.of([one.first_chunk_ms for one in heard]),
+            first_audible_ms=Spread.of(audible),
+            last_chunk_ms=Spread.of([one.total_ms for one in heard]),
+            gap_ms=Spread.of([gap for one in spoken for gap in one.gaps_ms]),
+            ran_dry=sum(one.dry_chunks > 0 for one in heard),
+            ran_dry_buffered=sum(one.stalled_ms(BUFFER_MS) > 0 for one in spoken),
+            stalled_s=sum(one.dry_ms for one in heard) / 1e3,
+            real_time_factor=Spread.of([one.real_time_factor for one in heard]),
+            audio_s_per_s=ratio(sum(one.audio_s for one in heard), wall_s),
+            goodput_per_s=good / (load.seconds * len(parts)),
+            generator_late_ms=Spread.of([late for part in parts for late in part.late_ms]),
+            generator_share=sum(part.generator_share * part.wall_s for part in parts) / wall_s,
+            memory_bytes=memory,
+            parts=parts,
+        )
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether the generator kept up with itself."""
+        return self.generator_late_ms.p95 <= _MOST_LATE_MS
+
+    @property
+    def is_held(self) -> bool:
+        """Whether every request was spoken, soon enough, and as good as none ran dry."""
+        return (
+            self.spoken == self.asked
+            and self.first_chunk_ms.p95 <= self.limit.first_chunk_ms
+            and self.ran_dry <= self.limit.dry_share * self.asked
+        )
+
+    def row(self, lowest: Level) -> dict[str, str]:
+        """Args: lowest: the same configuration at the lowest rate, whose first chunks are compared with."""
+        return {
+            "configuration": self.configuration,
+            "requests/s": f"{self.load.rate:g}",
+            "asked": str(self.asked),
+            "refused": str(self.refused),
+            "failed": str(self.failed),
+            "first chunk p50": f"{self.first_chunk_ms.p50:.1f} ms",
+            "p95": f"{self.first_chunk_ms.p95:.1f} ms",
+            f"p95 over {lowest.load.rate:g}/s": f"{self.first_chunk_ms.p95 / lowest.first_chunk_ms.p95:.2f}",
+            "audible p50": f"{self.first_audible_ms.p50:.1f} ms",
+            "last chunk p50": f"{self.last_chunk_ms.p50:.0f} ms",
+            "ran dry": str(self.ran_dry),
+            "buffered": str(self.ran_dry_buffered),
+            "stalled": f"{self.stalled_s:.2f} s",
+            "rtf p50": f"{self.real_time_factor.p50:.3f}",
+            "p95 ": f"{self.real_time_factor.p95:.3f}",
+            "audio s/s": f"{self.audio_s_per_s:.1f}",
+            "goodput/s": f"{self.goodput_per_s:.2f}",
+            "sent late p95": f"{self.generator_late_ms.p95:.1f} ms",
+            "generator": f"{self.generator_share:.0%} of a core",
+            "held": "yes" if self.is_held else "no" if self.is_offered else "not offered",
+        }
+
+
+def rows(levels: Sequence[Level]) -> list[dict[str, str]]:
+    """Each level's, beside its configuration's lowest rate."""
+    lowest: dict[str, Level] = {}
+    for level in sorted(levels, key=lambda one: one.load.rate):
+        lowest.setdefault(level.configuration, level)
+    return [level.row(lowest[level.configuration]) for level in levels]

@@ -1,0 +1,137 @@
+"""Requests that wait for nobody, against a scripted Triton."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import grpc
+import pytest
+from fake_triton import FakeStream, FakeTriton, speaks
+
+from instruments.server import Server
+from perf import load as command
+from perf import open_loop
+from perf.arrivals import Length, Spacing, arrivals
+from perf.level import Level, Limit, rows
+from perf.open_loop import Answers, OpenLoad
+from perf.turns import Configuration
+from perf.utterance import Utterance
+
+LOAD = OpenLoad(rate=100.0, seconds=0.04, spacing=Spacing.EVEN, length=Length.SHORT)
+LIMIT = Limit(first_chunk_ms=1e6, dry_share=0.0)
+
+
+def heard(*chunks: tuple[float, float]) -> Utterance:
+    """Chunks by arrival and length, in milliseconds."""
+    return Utterance(0, 0, 0.0, None, None, None, *zip(*chunks, strict=True))
+
+
+def test_arrivals_come_again_and_are_spaced_as_asked() -> None:
+    even = arrivals(8.0, 5.0, Spacing.EVEN, num_texts=3, num_seeds=2, part=0)
+    assert [later.at_s - one.at_s for one, later in pairwise(even)] == pytest.approx([0.125] * 39)
+    random = arrivals(8.0, 500.0, Spacing.POISSON, num_texts=3, num_seeds=2, part=0)
+    assert random == arrivals(8.0, 500.0, Spacing.POISSON, num_texts=3, num_seeds=2, part=0)
+    assert random != arrivals(8.0, 500.0, Spacing.POISSON, num_texts=3, num_seeds=2, part=1)
+    gaps = [later.at_s - one.at_s for one, later in pairwise(random)]
+    # Of exponential gaps 1 / e are longer than their mean; of 3,999 five standard errors are 0.038.
+    assert len(random) == 4_000 and min(gaps) >= 0
+    assert sum(gap > 0.125 for gap in gaps) / len(gaps) == pytest.approx(0.3679, abs=0.038)
+    assert {one.text for one in random} == {0, 1, 2} and {one.seed for one in random} == {0, 1}
+
+
+def test_mixed_texts_are_of_all_lengths_alike() -> None:
+    parts = [set(length.texts) for length in (Length.SHORT, Length.MEDIUM, Length.LONG)]
+    counts = [sum(text in part for text in Length.MIXED.texts) for part in parts]
+    assert len(set(counts)) == 1 and counts[0] > 0
+
+
+def test_a_request_waits_for_none_before_it(triton: FakeTriton) -> None:
+    all_there = threading.Barrier(4)
+
+    def together(stream: FakeStream) -> Iterator[object]:
+        all_there.wait(10.0)
+        return speaks(2)(stream)
+
+    triton.script = together
+    found = open_loop.run(triton.address, LOAD, {"drafter": "none"}, part=0)
+    assert [one.error for one in found.utterances] == [None] * 4
+    assert [len(one.arrivals_ms) for one in found.utterances] == [2] * 4
+    assert len(found.late_ms) == 4 and min(found.late_ms) >= 0
+    sent = [stream.request.parameters for stream in triton.streams]
+    assert {one["drafter"].string_param for one in sent} == {"none"} and all("seed" in one for one in sent)
+
+
+def test_refusals_are_told_apart_from_failures(triton: FakeTriton) -> None:
+    codes = iter([grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, None, None])
+
+    def script(stream: FakeStream) -> Iterator[object]:
+        code = next(codes)
+        if code is None:
+            return speaks(1)(stream)
+        stream.fail(code, "because")
+        return iter(())
+
+    triton.script = script
+    found = open_loop.run(triton.address, LOAD, {}, part=0)
+    level = Level.of("it", LOAD, LIMIT, [found], {})
+    assert (level.asked, level.spoken, level.refused, level.failed) == (4, 2, 1, 1)
+    assert level.goodput_per_s == pytest.approx(2 / LOAD.seconds) and not level.is_held
+
+
+def test_a_player_that_waits_hears_fewer_gaps() -> None:
+    spoken = heard((50.0, 100.0), (200.0, 100.0), (500.0, 100.0))
+    assert spoken.stalled_ms(0.0) == pytest.approx(50.0 + 200.0)
+    assert spoken.stalled_ms(100.0) == pytest.approx(150.0)
+    assert spoken.stalled_ms(250.0) == 0.0
+
+
+def test_rates_are_compared_with_the_lowest_of_their_configuration(triton: FakeTriton) -> None:
+    triton.script = speaks(1)
+    answers = [open_loop.run(triton.address, LOAD, {}, part=0)]
+    low, high = (Level.of("it", replace(LOAD, rate=rate), LIMIT, answers, {}) for rate in (1.0, 8.0))
+    assert [row["p95 over 1/s"] for row in rows([high, low])] == ["1.00", "1.00"]
+
+
+@pytest.mark.parametrize("truth", [0.7, 3.0, 16.0, 90.0])
+def test_the_search_finds_the_highest_rate_that_holds(monkeypatch: pytest.MonkeyPatch, truth: float) -> None:
+    def by_turns(asked: object, load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
+        spoken = Answers(1.0, [heard((1.0, 1.0))], [0.0], 0.0)
+        level = Level.of("it", load, limit, [spoken], {})
+        figures = replace(level.first_chunk_ms, p95=0.0 if load.rate <= truth else 2.0)
+        return [replace(level, spoken=level.asked, first_chunk_ms=figures)]
+
+    monkeypatch.setattr(command, "_by_turns", by_turns)
+    one = Configuration("it", Server("", None), {})
+    load = replace(LOAD, rate=16.0, seconds=10.0)
+    levels = list(command._search(one, load, Limit(first_chunk_ms=1.0, dry_share=0.0), 4))
+    held = max(level.load.rate for level in levels if level.is_held)
+    assert held <= truth < 1.1 * held and len(levels) < 12
+
+
+@pytest.mark.needs("matplotlib")
+def test_a_measurement_is_told_kept_and_drawn(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from perf import plot
+
+    triton.script, out = speaks(1), tmp_path / "load.json"
+    arguments = ["--server", triton.address, "--rates", "20", "40", "--seconds", "0.2", "--slices", "2"]
+    compared = ["--set", "drafter=heads", "--beside", "drafter=none", "--first-chunk-ms", "1000000"]
+    assert command.main([*arguments, *compared, "--find-limit", "--out", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "drafter=heads: held " in told and "drafter=none: held " in told
+    assert plot.main([str(out)]) == 0
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("rates", "complaint"), [("0", "more than 0"), ("-1", "more than 0")])
+def test_rates_that_bring_nothing_are_refused(
+    rates: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--server", "127.0.0.1:1", "--rates", rates])
+    assert complaint in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -126,11 +126,13 @@ def chunk(
     reason: int = 1,
     samples: int = SAMPLES,
     drafts: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0),
+    words: Sequence[tuple[int, int, int, int]] = (),
 ) -> Any:  # noqa: ANN401
     """One response with audio: a ramp that differs from chunk to chunk.
 
     Args:
         drafts: tokens drafted and accepted, microseconds of decoding, the numbers of drafter and verifier.
+        words: that begin in it, as WORDS has them.
     """
     audio = np.linspace(0.1, 0.1 + 0.05 * index, samples, dtype=np.float32)
     drafted, accepted, *pace = drafts
@@ -142,6 +144,7 @@ def chunk(
         "CHUNK_INDEX": np.array([index], np.int32),
         "IS_LAST": np.array([is_last]),
         "STATS": np.array(stats, np.int64),
+        "WORDS": np.array(words, np.int32),
     }
     response = Response()
     for name, values in tensors.items():

@@ -23,6 +23,7 @@ from torch import nn
 from instruments.provenance import LICENCE, source_commit
 from training.spectral_autoencoder import SpectralAutoencoder
 from training.spectral_corpus import segments_of, teacher
+from training.train_talker import ALIGNMENT_HEAD
 
 _SILENT_FRAMES = slice(4, 10)
 MODELS = ("vocoder", "encoder", "talker")
@@ -62,7 +63,7 @@ def put(
     assert isinstance(network, SpectralDecoder | TextEncoder | Llama)
     network.to(torch.bfloat16 if isinstance(network, Llama) else torch.float16).save(folder)
     if isinstance(network, Llama):
-        write_sampling(SAMPLING, folder)
+        write_sampling(SAMPLING, folder, ALIGNMENT_HEAD)
     if speech is not None:
         speech.save(folder)
         save_voices(VOICES, folder)

@@ -2,14 +2,15 @@
 
 Two things make little data go far: history is corrupted (the talker learns to recover from its own slips),
 and one attention head is shown which symbol the teacher is speaking (guided attention, after Tachibana et al.
-2018, with the teacher's own alignment in place of a diagonal). Neither changes the network that is served.
+2018, with the teacher's own alignment in place of a diagonal). Neither changes the network that is served,
+where that head tells when words begin.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import torch
@@ -24,6 +25,7 @@ from talkahead.draft_training.training_state import TrainingState
 from talkahead.drafting.draft_artifact import Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
+from talkahead.generation_config import AlignmentHead
 from talkahead.text.symbols import NUM_SYMBOLS
 from torch import Tensor, nn
 from torch.nn import functional
@@ -34,7 +36,8 @@ from training.compiled_layers import compile_layers
 from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
-GUIDED = (2, 0)
+ALIGNMENT_HEAD = AlignmentHead(layer=2, head=0)
+"""It is shown which symbol is being spoken; what is served of it is when words begin."""
 _JUDGED = 12
 """Held-out batches at most: of few, short utterances would count too much."""
 _DRAFT_PLACES = 1_024
@@ -75,7 +78,7 @@ class Voice(nn.Module):
         rows, place = self._join(
             prompts, prompt_lengths, self.talker.model.embed_tokens(history), batch.num_frames
         )
-        output = self.talker(rows, watched=GUIDED)
+        output = self.talker(rows, watched=astuple(ALIGNMENT_HEAD))
         # Position p predicts frame p - prompt_length + 1; the position of the last frame predicts the end.
         frame = place - prompt_lengths[:, None] + 1
         tokens = batch.tokens(eos)

@@ -15,8 +15,8 @@ from talkahead_client.errors import (
     StreamBroken,
 )
 from talkahead_client.figures import Figures, Listener
-from talkahead_client.protocol import Stats, StopReason
-from talkahead_client.reception import AudioChunk
+from talkahead_client.protocol import Spoken, Stats, StopReason
+from talkahead_client.reception import AudioChunk, Word
 from talkahead_client.reference import Reference
 from talkahead_client.tls import tls_credentials
 
@@ -38,8 +38,10 @@ __all__ = [
     "ServerUnavailable",
     "Speech",
     "SpeechError",
+    "Spoken",
     "Stats",
     "StopReason",
     "StreamBroken",
+    "Word",
     "tls_credentials",
 ]

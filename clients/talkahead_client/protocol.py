@@ -37,7 +37,10 @@ SAMPLE_RATE = Tensor("SAMPLE_RATE", "INT32")
 CHUNK_INDEX = Tensor("CHUNK_INDEX", "INT32")
 IS_LAST = Tensor("IS_LAST", "BOOL")
 STATS = Tensor("STATS", "INT64", (12,))
-SPEECH_OUTPUTS = (AUDIO, SAMPLE_RATE, CHUNK_INDEX, IS_LAST, STATS)
+WORDS = Tensor("WORDS", "INT32", (-1, 4))
+"""Of each word that begins in a chunk: its first character in TEXT and the one behind its last, where it
+begins in samples of the chunk, and what it is, a `Spoken`."""
+SPEECH_OUTPUTS = (AUDIO, SAMPLE_RATE, CHUNK_INDEX, IS_LAST, STATS, WORDS)
 
 COMMAND = Tensor("COMMAND", "BYTES")
 STREAM = Tensor("STREAM", "INT64", is_optional=True)
@@ -108,6 +111,17 @@ class StopReason(IntEnum):
     MAX_SECONDS = 3
     CANCELLED = 4
     ERROR = 5
+
+
+class Spoken(IntEnum):
+    """What a row of WORDS is about."""
+
+    SEGMENT = 0
+    """A sentence, or a part of one, of a talker that does not tell where its words are."""
+    WORD = 1
+    """A word, as it is written between spaces or marks."""
+    PAUSE = 2
+    """A mark that a reader stops at; it has no characters where the end of speech alone follows a word."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ No input or output here: the synchronous and the asyncio client share it.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,19 @@ from talkahead_client.errors import (
     from_status,
 )
 from talkahead_client.patience import Patience
-from talkahead_client.protocol import Stats, StopReason
+from talkahead_client.protocol import Spoken, Stats, StopReason
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the text, or a pause, where its speech begins; it ends where the next one begins."""
+
+    char_start: int
+    char_end: int
+    """Its characters in the text that was sent: `text[char_start:char_end]`."""
+    start_s: float
+    """From the beginning of the utterance's audio."""
+    kind: Spoken
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,8 @@ class AudioChunk:
     stats: Stats
     elapsed_s: float
     """Arrival, in seconds since the request was sent."""
+    words: tuple[Word, ...] = ()
+    """Those that begin in this chunk, in order."""
 
     @property
     def duration_s(self) -> float:
@@ -64,6 +79,7 @@ class Reception:
         self._started_s = time.perf_counter()
         self._latest_s = self._started_s
         self._num_chunks = 0
+        self._num_samples = 0
         self._is_final = False
         self._has_failed = False
         self._num_retries = 0
@@ -136,16 +152,22 @@ class Reception:
 
     def _chunk(self, tensors: dict[str, Any]) -> AudioChunk:
         try:
+            rate_hz = int(tensors[protocol.SAMPLE_RATE.name][0])
             return AudioChunk(
                 audio=tensors[protocol.AUDIO.name],
                 index=int(tensors[protocol.CHUNK_INDEX.name][0]),
-                sample_rate_hz=int(tensors[protocol.SAMPLE_RATE.name][0]),
+                sample_rate_hz=rate_hz,
                 is_last=bool(tensors[protocol.IS_LAST.name][0]),
                 stats=Stats.from_wire(tensors[protocol.STATS.name]),
                 elapsed_s=self._latest_s - self._started_s,
+                words=tuple(self._words(tensors[protocol.WORDS.name], rate_hz)),
             )
         except (KeyError, IndexError, ValueError) as error:
             raise StreamBroken(f"a response cannot be read: {error!r}") from error
+
+    def _words(self, rows: npt.NDArray[np.int32], rate_hz: int) -> Iterator[Word]:
+        for char_start, char_end, sample, kind in rows.reshape(-1, protocol.WORDS.shape[1]).tolist():
+            yield Word(char_start, char_end, (self._num_samples + sample) / rate_hz, Spoken(kind))
 
     def _check_order(self, chunk: AudioChunk) -> None:
         if self._last is not None:
@@ -153,5 +175,6 @@ class Reception:
         if chunk.index != self._num_chunks:
             raise StreamBroken(f"chunk {chunk.index} arrived, expected {self._num_chunks}")
         self._num_chunks += 1
+        self._num_samples += len(chunk.audio)
         if chunk.is_last:
             self._last = chunk

@@ -1,4 +1,5 @@
-"""`generation_config.json`: how a checkpoint's tokens are drawn unless a request says otherwise.
+"""`generation_config.json`: how a checkpoint's tokens are drawn unless a request says otherwise, and which of
+its attention heads tells what it speaks.
 
 The file is Hugging Face's, and its fields mean what they mean there; so do those that it leaves out.
 """
@@ -6,7 +7,8 @@ The file is Hugging Face's, and its fields mean what they mean there; so do thos
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, dataclass, fields
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ from talkahead.errors import ArtifactMismatch
 
 NAME = "generation_config.json"
 
+_ALIGNMENT_HEADS = "alignment_heads"
+
 _LEFT_OUT = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}
 """What Hugging Face takes for them."""
+
 
 _OF_OTHERS = frozenset(
     (
         *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
         *("max_length", "max_new_tokens", "use_cache", "transformers_version", "_from_model_config"),
+        _ALIGNMENT_HEADS,
     )
 )
 """Fields that say nothing about how tokens are drawn: ends and lengths are the family's."""
@@ -32,19 +38,46 @@ _READ: dict[str, Setting] = {
 }
 
 
+@dataclass(frozen=True)
+class AlignmentHead:
+    """A layer of the talker, and one of its query heads."""
+
+    layer: int
+    head: int
+
+
 def read_sampling(folder: Path) -> SamplingDefaults:
     """Of the talker in a version folder. Raises ArtifactMismatch for a field that would not be honoured."""
-    path = folder / NAME
-    try:
-        described = json.loads(path.read_text(encoding="utf-8")).items()
-    except (OSError, ValueError, AttributeError) as error:
-        raise ArtifactMismatch(f"{path} cannot be read: {error}") from error
+    path, described = folder / NAME, _described(folder).items()
     given = {name: value for name, value in described if value is not None and name not in _OF_OTHERS}
     if unknown := sorted(set(given) - set(_READ)):
         raise ArtifactMismatch(f"{path}: {', '.join(unknown)} cannot be honoured; known: {', '.join(_READ)}")
     values = {name: _checked(path, name, value) for name, value in (_LEFT_OUT | given).items()}
     is_sampled = values.pop("do_sample")
     return SamplingDefaults(**values if is_sampled else values | {"temperature": 0.0})
+
+
+def read_alignment_head(folder: Path) -> AlignmentHead | None:
+    """The attention head that tells which row of the prompt is spoken; None where none has learned to.
+
+    Hugging Face's Whisper has the field, as a list of layers and heads. Raises ArtifactMismatch for anything
+    but a list of one, or of none.
+    """
+    heads = _described(folder).get(_ALIGNMENT_HEADS) or []
+    try:
+        return AlignmentHead(*map(index, *heads)) if heads else None
+    except TypeError as error:
+        raise ArtifactMismatch(
+            f"{folder / NAME}: {_ALIGNMENT_HEADS} is {heads!r}; allowed: [[layer, head]] or []"
+        ) from error
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    path = folder / NAME
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")).items())
+    except (OSError, ValueError, AttributeError) as error:
+        raise ArtifactMismatch(f"{path} cannot be read: {error}") from error
 
 
 def _checked(path: Path, name: str, value: Any) -> Any:  # noqa: ANN401
@@ -55,6 +88,10 @@ def _checked(path: Path, name: str, value: Any) -> Any:  # noqa: ANN401
         raise ArtifactMismatch(f"{path}: {name} is {value!r}; allowed: {setting.allowed}") from error
 
 
-def write_sampling(defaults: SamplingDefaults, folder: Path) -> None:
-    described = {"do_sample": defaults.temperature > 0, **asdict(defaults)}
+def write_sampling(
+    defaults: SamplingDefaults, folder: Path, alignment_head: AlignmentHead | None = None
+) -> None:
+    described: dict[str, Any] = {"do_sample": defaults.temperature > 0, **asdict(defaults)}
+    if alignment_head is not None:
+        described[_ALIGNMENT_HEADS] = [astuple(alignment_head)]
     (folder / NAME).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")

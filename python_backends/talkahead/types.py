@@ -43,6 +43,24 @@ class Ending(StrEnum):
     ERROR = "error"
 
 
+class Spoken(IntEnum):
+    """What a row of WORDS is about; its last column."""
+
+    SEGMENT = 0
+    """A whole segment: nobody knows where its words are."""
+    WORD = 1
+    """A word, as it is written between spaces or marks."""
+    PAUSE = 2
+    """A mark that a reader stops at; its characters may be none, where a word is followed by an end alone."""
+
+
+WORD_BEGIN, WORD_COLUMNS = 2, 4
+"""Of WORDS [n, 4]: the first character in TEXT and the one behind the last, where it begins, and a `Spoken`.
+
+Where it begins is told by the frontend in rows of the segment's units, by the talker in frames from the
+window's first new one, by the vocoder in samples from the chunk's first one."""
+
+
 @dataclass(frozen=True)
 class IntHeader:
     """A frozen record of integers that travels as one INT64 tensor [k], k = number of fields."""

@@ -65,6 +65,9 @@ def test_the_client_knows_the_headers_and_parameters() -> None:
     assert {reason.name: int(reason) for reason in protocol.StopReason} == {
         reason.name: int(reason) for reason in types.StopReason
     }
+    assert {kind.name: int(kind) for kind in protocol.Spoken} == {
+        kind.name: int(kind) for kind in types.Spoken
+    }
     assert (drafter_names(), tuple(VERIFIERS)) == (protocol.DRAFTER_NAMES, protocol.VERIFIER_NAMES)
     assert set(protocol.DRAFTING) == {"drafter", "verifier", *SPECULATION}
     assert set(protocol.PARAMETERS) == set(SETTINGS) == {field.name for field in fields(RequestOptions)}

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -55,5 +57,9 @@ class Backbone(Protocol):
 
     def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         """Keep the KV of the accepted nodes."""
+
+    def aligned(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32] | None:
+        """The rows of its prompt that a slot's positions from `first` to `beyond` speak; None where the model
+        has no head that tells."""
 
     def release(self, slot: int) -> None: ...

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
+from talkahead.backbone.prompt_alignment import PromptAlignment
+from talkahead.generation_config import AlignmentHead
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TreeShape
@@ -35,6 +39,7 @@ class CachedDecoder:
         dtype: of logits and hidden states.
         memory: what it will take.
         memory_bytes: what it may take; without it, as much as it asks for.
+        alignment_head: the one that tells which row of the prompt is spoken, if the model has one.
 
     Raises:
         TalkaheadError: that is less than its slots take.
@@ -53,6 +58,7 @@ class CachedDecoder:
         device: torch.device,
         memory: DecoderMemory,
         memory_bytes: int | None,
+        alignment_head: AlignmentHead | None,
     ) -> None:
         if memory_bytes is not None:
             memory.refuse_beyond(memory_bytes)
@@ -63,6 +69,11 @@ class CachedDecoder:
         self.max_nodes = max_nodes
         self.dtype = dtype
         self.device = device
+        self.alignment = (
+            None
+            if alignment_head is None
+            else PromptAlignment(alignment_head, num_slots, max_positions + max_nodes, device)
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -81,6 +92,11 @@ class CachedDecoder:
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
         self.cache.lengths.index_add_(0, rows.slots, accepted.counts)
+
+    def aligned(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32] | None:
+        """The rows of its prompt that a slot's positions from `first` to `beyond` speak; None where the model
+        has no head that tells."""
+        return None if self.alignment is None else self.alignment.read(slot, first, beyond)
 
     def lengths(self, rows: Rows) -> Tensor:
         """Valid positions of each row's slot, int64 [S]; a copy."""

@@ -15,6 +15,7 @@ from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.generation_config import AlignmentHead
 from talkahead.native_library import NativeUnavailable
 
 _LOG = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ def load_decoder(
     ahead: int = 0,
     memory_bytes: int | None = None,
     head_of: SlotDecoder | NativeDecoder | None = None,
+    alignment_head: AlignmentHead | None = None,
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
@@ -96,6 +98,7 @@ def load_decoder(
                 precision=_native_precision(dtype),
                 memory_bytes=memory_bytes,
                 head_of=head_of if isinstance(head_of, NativeDecoder) else None,
+                alignment_head=alignment_head,
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:
@@ -112,6 +115,7 @@ def load_decoder(
         device=device,
         memory_bytes=memory_bytes,
         head_of=head_of if isinstance(head_of, SlotDecoder) else None,
+        alignment_head=alignment_head,
     )
 
 

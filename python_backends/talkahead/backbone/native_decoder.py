@@ -31,6 +31,7 @@ from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_matrix import MatrixPacker, is_narrow
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
+from talkahead.generation_config import AlignmentHead
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
@@ -97,6 +98,7 @@ class NativeDecoder(CachedDecoder):
         precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head and precision, whose packed head is read in place of a copy.
+        alignment_head: see `CachedDecoder`.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class NativeDecoder(CachedDecoder):
         precision: torch.dtype = torch.float32,
         memory_bytes: int | None = None,
         head_of: NativeDecoder | None = None,
+        alignment_head: AlignmentHead | None = None,
     ) -> None:
         num_positions = max_positions + max_nodes
         memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
@@ -125,6 +128,7 @@ class NativeDecoder(CachedDecoder):
             device=torch.device("cpu"),
             memory=memory,
             memory_bytes=memory_bytes,
+            alignment_head=alignment_head,
         )
         self.cache: PanelCache = PanelCache(
             config.num_hidden_layers,
@@ -213,7 +217,20 @@ class NativeDecoder(CachedDecoder):
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
+            **self._alignment_fields(),
         )
+
+    def _alignment_fields(self) -> dict[str, int | None]:
+        """What C notes while it scores, and moves as it moves keys."""
+        if self.alignment is None:
+            return {"aligned_layer": -1, "aligned_head": -1, "prompts": None, "aligned": None}
+        head = self.alignment.head
+        return {
+            "aligned_layer": head.layer,
+            "aligned_head": head.head,
+            "prompts": self.alignment.prompts.data_ptr(),
+            "aligned": self.alignment.rows.data_ptr(),
+        }
 
     def _load_narrowing(self, state: Mapping[str, Tensor]) -> NativeStruct | None:
         if self._head_of is not None:
@@ -266,6 +283,8 @@ class NativeDecoder(CachedDecoder):
         is_valid = torch.arange(prompts.shape[1]) < counts[:, None]
         x = prompts[is_valid].to(torch.float32)
         bursts = _bursts(where, torch.zeros_like(self.cache.lengths), counts)
+        if self.alignment is not None:
+            self.alignment.prompts[where] = counts
         logits, states = self._decode(x, bursts, _Wanted.LAST_LOGITS if all_hidden else _Wanted.LAST_ROWS)
         self.cache.lengths[where] = counts
         if not all_hidden:

@@ -22,7 +22,8 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
-from talkahead.speculation.contracts import Scored
+from talkahead.generation_config import AlignmentHead
+from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
@@ -84,6 +85,7 @@ class SlotDecoder(CachedDecoder):
         dtype: float32, float64, or bfloat16, which narrows products, keys and values; the rest is float32.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head, type and device, whose head is read in place of a copy.
+        alignment_head: see `CachedDecoder`.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class SlotDecoder(CachedDecoder):
         device: torch.device | str = "cpu",
         memory_bytes: int | None = None,
         head_of: SlotDecoder | None = None,
+        alignment_head: AlignmentHead | None = None,
     ) -> None:
         num_positions = max_positions + max_nodes
         super().__init__(
@@ -109,6 +112,7 @@ class SlotDecoder(CachedDecoder):
             device=torch.device(device),
             memory=self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, dtype),
             memory_bytes=memory_bytes,
+            alignment_head=alignment_head,
         )
         self.cache: SlotCache = SlotCache(
             config.num_hidden_layers,
@@ -297,6 +301,9 @@ class SlotDecoder(CachedDecoder):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])
             padded.index_copy_(0, packed, qkv)
+            if self.alignment is not None and self.alignment.head.layer == index:
+                self.alignment.prompts[where] = counts
+                self._align_last(padded.view(batch, span, -1, self._dim), where, counts)
             x = self._fed_forward(x, self._attended_causally(padded, batch)[packed], layer)
         self.cache.lengths[where] = counts
         logits, last = self._read_out(x[counts.cumsum(0) - 1])
@@ -319,7 +326,25 @@ class SlotDecoder(CachedDecoder):
         )
         return attended.transpose(1, 2).reshape(len(qkv), -1)
 
+    def _align_last(self, qkv: Tensor, slots: Tensor, counts: Tensor) -> None:
+        """Of prompts' last rows, qkv [B, P, H + 2 K, d]."""
+        assert self.alignment is not None
+        last = (counts - 1)[:, None]
+        queries = qkv[torch.arange(len(qkv), device=self.device)[:, None], last, self.alignment.head.head]
+        self.alignment.look(queries, qkv[:, :, self._heads + self._aligned_group], slots, last)
+
+    @property
+    def _aligned_group(self) -> int:
+        """The KV head of the head that is aligned."""
+        assert self.alignment is not None
+        return self.alignment.head.head // (self._heads // self._kv_heads)
+
     # Step
+
+    def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
+        if self.alignment is not None and not shape.is_chain:
+            self.alignment.compact(self.cache.lengths, accepted, rows)
+        super().commit(accepted, shape, rows)
 
     @torch.inference_mode()
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
@@ -378,7 +403,12 @@ class SlotDecoder(CachedDecoder):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])
             queries = self._grouped(qkv[:, : self._heads], count, nodes)
-            attended = self._attended(queries, *self.cache.read(index, rows, span), bias)
+            keys, values = self.cache.read(index, rows, span)
+            if self.alignment is not None and self.alignment.head.layer == index:
+                own = qkv[:, self.alignment.head.head].view(count, nodes, -1)
+                seen = keys.view(count, self._kv_heads, span, -1)[:, self._aligned_group]
+                self.alignment.look(own, seen, rows.slots, behind.view(count, nodes))
+            attended = self._attended(queries, keys, values, bias)
             x = self._fed_forward(x, self._ungrouped(attended, count, nodes), layer)
         logits, hidden = self._read_out(x)
         return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))

@@ -12,8 +12,8 @@ from talkahead.drafting.mtp_modules import MtpModules
 
 _SIZES = {"heads": 4, "mtp": 3, "draft_lm": 3}
 """A draft model needs the talker's third layer: there is the head that follows the text
-(`training.train_talker.GUIDED`). Trained together for 400 steps, drafts of one, two and three layers reached
-held-out losses of 3.95, 3.73 and 2.85 nats, and 1.34, 1.39 and 1.72 tokens a step."""
+(`training.train_talker.ALIGNMENT_HEAD`). Trained together for 400 steps, drafts of one, two and three layers
+reached held-out losses of 3.95, 3.73 and 2.85 nats, and 1.34, 1.39 and 1.72 tokens a step."""
 _SOFT = 0.8
 """Of the loss asks for the talker's own distribution: heads of an earlier talker that learned so were
 followed further than with 0 or 0.5."""

@@ -188,6 +188,10 @@ class DecodeStep:
             scored = Scored(scored.logits, last[:, None])
         return self._draw_first(slots, where, scored)
 
+    def aligned(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32] | None:
+        """See `Backbone.aligned`."""
+        return self._backbone.aligned(slot, first, beyond)
+
     def method_of(self, slot: int) -> Method:
         return self._methods[slot]
 

@@ -14,16 +14,19 @@ import numpy.typing as npt
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
 from talkahead.errors import TalkaheadError
+from talkahead.families.contracts import NO_WORDS, Words
 from talkahead.types import SegmentHeader, Stats, WindowHeader
 
 
 @dataclass(frozen=True)
 class Window:
-    """One window for the vocoder: frames int32 [W, C], its header, and the stream's totals so far."""
+    """One window for the vocoder: frames int32 [W, C], its header, the stream's totals so far, and the words
+    that begin in it, int32 [n, 4]."""
 
     header: WindowHeader
     frames: npt.NDArray[np.int32]
     stats: Stats
+    words: Words
 
 
 class Outlet(Protocol):
@@ -48,6 +51,7 @@ class SegmentRequest:
     Args:
         method: how it is drafted for and verified; None: plainly.
         history: int64 [H], the talker's own tokens that stand in the prompt, in order: a reference's.
+        words: int32 [n, 4], where in the prompt each word begins.
     """
 
     header: SegmentHeader
@@ -57,3 +61,4 @@ class SegmentRequest:
     outlet: Outlet
     method: Method | None = None
     history: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    words: Words = field(default_factory=lambda: NO_WORDS)

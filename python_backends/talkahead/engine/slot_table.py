@@ -95,6 +95,10 @@ class SlotTable:
             pair = self.pair_of(slot)
             self._telemetry.spoken(pair.drafter, pair.verifier, drafted, accepted, committed)
 
+    def aligned(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32] | None:
+        """See `Backbone.aligned`."""
+        return self._step.aligned(slot, first, beyond)
+
     def pair_of(self, slot: int) -> Pair:
         """The names of the drafter and the verifier of the slot's segment."""
         return self._step.method_of(slot).pair

@@ -25,8 +25,8 @@ class SegmentState:
     """Frames already sent in windows, and those that are not to be heard."""
     slot: int | None = None
     """Written by the slot table."""
-    is_spoken: bool = False
-    """Its last frame has been drawn, or its slot is full: only its pause and its windows are left."""
+    spoken_frames: int | None = None
+    """Without its pause; known once its last frame has been drawn, or its slot is full."""
 
     @property
     def index(self) -> int:
@@ -41,8 +41,13 @@ class SegmentState:
         """Silent frames behind its own."""
         return 0 if self.is_final else self.request.header.pause_frames
 
-    def mark_spoken(self) -> None:
-        self.is_spoken = True
+    @property
+    def is_spoken(self) -> bool:
+        """Only its pause and its windows are left."""
+        return self.spoken_frames is not None
+
+    def mark_spoken(self, frames: int) -> None:
+        self.spoken_frames = frames
 
     def advance(self, cut: Cut) -> None:
         """The window has left."""

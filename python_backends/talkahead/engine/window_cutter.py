@@ -13,7 +13,8 @@ from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.engine.windows import Cut
-from talkahead.families.contracts import Frames
+from talkahead.engine.word_times import whole_segment, words_within
+from talkahead.families.contracts import NO_WORDS, Frames, Words
 from talkahead.speculation.verifiers import VERIFIERS
 from talkahead.transport.messages import WindowDone
 from talkahead.types import Stats, StopReason, WindowHeader
@@ -88,8 +89,8 @@ class WindowCutter:
         """At its end, or where its slot has no room for a frame more, a segment is followed by its pause."""
         drawn = self._frames_in(slot)
         if not segment.is_spoken and (self._has_ended(slot) or drawn >= room):
-            segment.mark_spoken()
             spoken = min(drawn, room)
+            segment.mark_spoken(spoken)
             # One that ended before its speech began has silence to be heard: no last window is empty.
             pause = max(segment.pause_frames, segment.stream.plan.unheard + 1 - spoken)
             self._table.fall_silent(slot, spoken * self._steps, pause * self._steps)
@@ -115,7 +116,8 @@ class WindowCutter:
             for other in stream.close_others():
                 self._table.release(other)
         header, stats = self._header(stream, cut, reason), self._stats(segment, slot, cut, reason)
-        segment.channel.send(Window(header, self._frames(slot, cut), stats))
+        words = self._words(segment, slot, cut)
+        segment.channel.send(Window(header, self._frames(slot, cut), stats, words))
         self._account(segment, cut, now)
         if cut.is_last:
             self._finish_segment(segment, slot, reason, now)
@@ -135,6 +137,19 @@ class WindowCutter:
         """Of a window, [W, C]."""
         tokens = self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
         return self._config.tokens.frames(tokens)
+
+    def _words(self, segment: SegmentState, slot: int, cut: Cut) -> Words:
+        """Those that begin in a window; where nobody knows, the segment in its first one."""
+        request, unheard = segment.request, segment.stream.plan.unheard
+        if len(request.words):
+            drawn = self._frames_in(slot) if segment.spoken_frames is None else segment.spoken_frames
+            before = len(request.prompt) - 1  # the position that the first frame is drawn from
+            aligned = self._table.aligned(slot, before, before + min(cut.stop + 1, drawn))
+            if aligned is not None:
+                return words_within(request.words, aligned, cut, unheard)
+        if cut.start > unheard:
+            return NO_WORDS
+        return whole_segment(request.header.char_start, request.header.char_end)
 
     def _header(self, stream: Stream, cut: Cut, reason: StopReason) -> WindowHeader:
         return WindowHeader(

@@ -7,7 +7,7 @@ F frames of C codes, W frames of a window, N samples.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from talkahead.errors import ArtifactMismatch
 from talkahead.speech_format import SpeechFormat
+from talkahead.types import WORD_COLUMNS
 
 if TYPE_CHECKING:  # the frontend does without torch
     import torch
@@ -32,6 +33,9 @@ Frames = npt.NDArray[np.int32]
 """[F, C]"""
 Samples = npt.NDArray[np.float32]
 """[N], mono, -1 to 1."""
+Words = npt.NDArray[np.int32]
+"""[n, 4], as `types.WORD_COLUMNS` says."""
+NO_WORDS: Words = np.zeros((0, WORD_COLUMNS), np.int32)
 
 
 def require_engine(engine: str, engines: Sequence[str], whose: str) -> None:
@@ -48,12 +52,14 @@ class Segment:
         units: int32 [T, U].
         char_start, char_end: the characters of the client's text that it speaks.
         pause_s: silence behind it, in seconds; 0 after a text's last.
+        words: where in the units each word begins; none where the units do not tell.
     """
 
     units: Units
     char_start: int
     char_end: int
     pause_s: float = 0.0
+    words: Words = field(default_factory=lambda: NO_WORDS)
 
 
 class Frontend(Protocol):

@@ -17,7 +17,7 @@ import numpy as np
 
 from talkahead.config import ModelConfig
 from talkahead.errors import TalkaheadError
-from talkahead.families.contracts import AUTO, Frames, Samples, Units
+from talkahead.families.contracts import AUTO, Frames, Samples, Units, Words
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device
@@ -33,12 +33,13 @@ _WARM_UP_UNITS = (20, 40, 80, 160)
 
 @dataclass(frozen=True)
 class _Segment:
-    """One request: units, a reference (empty for none, and after a stream's first segment), its header, and
-    where its answer goes."""
+    """One request: units, a reference (empty for none, and after a stream's first segment), its header, its
+    words, which the talker gets as they are, and where its answer goes."""
 
     units: Units
     reference: Samples
     header: SegmentHeader
+    words: Words
     sender: ResponseSender
 
 
@@ -88,6 +89,7 @@ class EncoderServer:
             units=self._wire.array(request, "SYMBOLS"),
             reference=self._wire.array(request, "REFERENCE"),
             header=SegmentHeader.from_array(self._wire.array(request, "SEGMENT")),
+            words=self._wire.array(request, "WORDS"),
             sender=request.get_response_sender(),
         )
 
@@ -116,7 +118,10 @@ class EncoderServer:
         """HISTORY int32 [H]: the talker's tokens that the prompt goes on from, for rules on history."""
         history = np.zeros(0, np.int64) if spoken is None else self._tokens.tokens(spoken)
         return self._wire.response(
-            PROMPT=prompt, HISTORY=history.astype(np.int32), SEGMENT=segment.header.to_array()
+            PROMPT=prompt,
+            HISTORY=history.astype(np.int32),
+            SEGMENT=segment.header.to_array(),
+            WORDS=segment.words,
         )
 
     def _frames(self, segment: _Segment) -> Frames | None:

@@ -15,7 +15,7 @@ from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.offer import read_offer
 from talkahead.drafting.selection import select
 from talkahead.errors import BadRequest, Code, TalkaheadError
-from talkahead.families.contracts import Segment, Units
+from talkahead.families.contracts import NO_WORDS, Segment, Units, Words
 from talkahead.families.registry import load_family
 from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest
@@ -178,9 +178,11 @@ class FrontendServer:
     def _send(self, utterance: Utterance, segment: Segment, index: int, is_last: bool) -> None:
         pause = self._speech.frames(segment.pause_s)
         header = utterance.header(index, is_last, segment.char_start, segment.char_end, pause)
-        utterance.sender.send(self._response(utterance, segment.units, header))
+        utterance.sender.send(self._response(utterance, segment.units, header, segment.words))
 
-    def _response(self, utterance: Utterance, units: Units, header: SegmentHeader) -> object:
+    def _response(
+        self, utterance: Utterance, units: Units, header: SegmentHeader, words: Words = NO_WORDS
+    ) -> object:
         """A reference's audio goes with the first segment alone."""
         reference, audio = utterance.reference, np.zeros(0, np.float32)
         if reference is not None and header.segment == 0:
@@ -189,6 +191,7 @@ class FrontendServer:
             SYMBOLS=units,
             REFERENCE=audio,
             SEGMENT=header.to_array(),
+            WORDS=words,
         )
 
     def _close_early(self, utterance: Utterance, sent: int) -> None:

@@ -11,6 +11,7 @@ import torch
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, count_memory, load_decoder
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_artifact import load_drafter
@@ -21,6 +22,7 @@ from talkahead.drafting.offer import Offer, read_offer
 from talkahead.engine.method_book import MethodBook
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import TokenMap
+from talkahead.generation_config import AlignmentHead, read_alignment_head
 from talkahead.serving.artifacts import verified
 from talkahead.serving.startup_notes import note
 from talkahead.speculation.target_tokens import TargetTokens
@@ -78,9 +80,21 @@ def _load_backbone(
         memory_bytes=budget,
         max_positions=speech.max_positions,
         max_nodes=max_nodes,
+        alignment_head=_alignment_head(config, shape),
     )
     note(f"talker: {'; '.join(backbone.memory.lines())}")
     return backbone
+
+
+def _alignment_head(config: ModelConfig, shape: DecoderConfig) -> AlignmentHead | None:
+    head = read_alignment_head(config.folder)
+    layers, heads = shape.num_hidden_layers, shape.num_attention_heads
+    if head is not None and not (0 <= head.layer < layers and 0 <= head.head < heads):
+        raise ArtifactMismatch(
+            f"{config.folder}: its generation_config.json names head {head.head} of layer {head.layer} in "
+            f"alignment_heads; the talker has {heads} heads in {layers} layers"
+        )
+    return head
 
 
 def _num_slots(config: ModelConfig, one_slot: DecoderMemory, budget: int) -> int:

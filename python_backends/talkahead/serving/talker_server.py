@@ -46,7 +46,10 @@ class SenderOutlet:
 
     def send(self, window: Window) -> None:
         response = self.wire.response(
-            FRAMES=window.frames, WINDOW=window.header.to_array(), STATS=window.stats.to_array()
+            FRAMES=window.frames,
+            WINDOW=window.header.to_array(),
+            STATS=window.stats.to_array(),
+            WORDS=window.words,
         )
         self.sender.send(response)
 
@@ -121,6 +124,7 @@ class TalkerServer:
             outlet=outlet,
             method=self._methods.of(options),
             history=self._wire.array(request, "HISTORY").astype(np.int64),
+            words=self._wire.array(request, "WORDS"),
         )
 
 

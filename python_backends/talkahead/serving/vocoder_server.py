@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from talkahead.config import ModelConfig
 from talkahead.errors import BadRequest
-from talkahead.families.contracts import AUTO, CodecWindow, Decoded
+from talkahead.families.contracts import AUTO, NO_WORDS, CodecWindow, Decoded, Samples, Words
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.carries import Carries
@@ -27,7 +27,7 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
 from talkahead.transport.messages import PassBegun, WindowDone
 from talkahead.transport.senders import AcknowledgementSender
-from talkahead.types import WindowHeader
+from talkahead.types import WORD_BEGIN, WindowHeader
 
 _WIDTH_STEP = 16
 """Windows whose widths fall into one step of this many frames are decoded together, with little padding."""
@@ -37,12 +37,14 @@ _WARM_UP_WINDOWS = 4
 
 @dataclass(frozen=True)
 class _Window:
-    """One request: frames int32 [W, C], its header and totals, and where its answer goes."""
+    """One request: frames int32 [W, C], its header and totals, the words that begin in it, and where its
+    answer goes."""
 
     request: InferenceRequest
     header: WindowHeader
     frames: npt.NDArray[np.int32]
     stats: Array
+    words: Words
 
     @property
     def width_group(self) -> int:
@@ -116,9 +118,8 @@ class VocoderServer:
         header = None
         try:
             header = WindowHeader.from_array(self._wire.array(request, "WINDOW"))
-            return _Window(
-                request, header, self._wire.array(request, "FRAMES"), self._wire.array(request, "STATS")
-            )
+            tensors = (self._wire.array(request, name) for name in ("FRAMES", "STATS", "WORDS"))
+            return _Window(request, header, *tensors)
         except Exception as error:
             self._wire.refuse(f"window {header}", request.get_response_sender(), error)
             if header is not None:
@@ -186,17 +187,28 @@ class VocoderServer:
 
     def _response(self, window: _Window, decoded: Decoded | None) -> object:
         header = window.header
+        audio = np.zeros(0, np.float32) if decoded is None else decoded.audio
         return self._wire.response(
-            AUDIO=np.zeros(0, np.float32) if decoded is None else decoded.audio,
+            AUDIO=audio,
             SAMPLE_RATE=self._rate,
             CHUNK_INDEX=np.array([header.chunk], np.int32),
             IS_LAST=np.array([header.last == 1 and decoded is not None]),
             STATS=window.stats,
+            WORDS=_in_samples(window.words, header.new, audio),
         )
 
     def _acknowledge(self, header: WindowHeader, ok: bool, seconds: float = 0.0) -> None:
         done = WindowDone(header.stream, header.generation, header.chunk, ok, seconds)
         self._acknowledgements.send(header.address, done)
+
+
+def _in_samples(words: Words, frames: int, audio: Samples) -> Words:
+    """Words of a window of so many new frames as words of their audio; none of no audio."""
+    if not len(audio):
+        return NO_WORDS
+    heard = words.copy()
+    heard[:, WORD_BEGIN] = words[:, WORD_BEGIN] * len(audio) // frames
+    return heard
 
 
 def _check_frames(frames: npt.NDArray[np.int32], codebooks: npt.NDArray[np.int64]) -> None:

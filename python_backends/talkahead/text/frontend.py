@@ -17,6 +17,7 @@ from talkahead.text.pronouncer import Pronouncer
 from talkahead.text.prosody import ProsodyPredictor, RuleProsody, SpokenWord
 from talkahead.text.segmenter import cuts, sentences
 from talkahead.text.symbols import COMMA, PERIOD, SYMBOL_IDS
+from talkahead.text.word_places import WordPlace, word_places
 
 MAX_SEGMENT_SYMBOLS = 160
 FIRST_SEGMENT_SYMBOLS = 100
@@ -44,6 +45,8 @@ class TextSegment:
     """Silence to add after the segment, in seconds; 0.0 after the last one."""
     spoken: tuple[SpokenWord, ...] = ()
     """The words and pauses, each with its phonemes: what a teacher is told."""
+    places: tuple[WordPlace, ...] = ()
+    """Where in the text, and where in the symbols, each written word and each pause begins."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,10 @@ class TextFrontend:
         phonemes = np.array([symbol for word in words for symbol in word.symbols], np.int32)  # (T,)
         symbols = np.column_stack((phonemes, self._prosody.predict(words)))  # (T, 4)
         pause_s = _pause_s(text, piece, following) if following else 0.0
-        return TextSegment(_written(words), symbols, tokens[0].start, tokens[-1].end, pause_s, tuple(words))
+        places = tuple(word_places(text, tokens, words))
+        return TextSegment(
+            _written(words), symbols, tokens[0].start, tokens[-1].end, pause_s, tuple(words), places
+        )
 
 
 def _pause_s(text: str, piece: _Piece, following: _Piece) -> float:

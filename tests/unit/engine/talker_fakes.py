@@ -101,6 +101,9 @@ class ScriptedBackbone:
     def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
+    def aligned(self, slot: int, first: int, beyond: int) -> None:
+        return None
+
     def release(self, slot: int) -> None:
         self.spoken[slot] = -1
 

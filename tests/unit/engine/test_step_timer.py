@@ -47,6 +47,9 @@ class Machine:
     def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
+    def aligned(self, slot: int, first: int, beyond: int) -> None:
+        return None
+
     def release(self, slot: int) -> None:
         self.released.append(slot)
 

@@ -29,6 +29,7 @@ from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import TalkaheadError
+from talkahead.families.contracts import NO_WORDS
 from talkahead.transport.messages import PassBegun, StreamProgress, WindowDone
 from talkahead.types import Ending, SegmentHeader, Stats, StopReason, WindowHeader
 from talker_fakes import CONFIG, Outlet
@@ -118,7 +119,7 @@ class AnyStreams(RuleBasedStateMachine):
             for other in stream.close_others():
                 self.release(other)
         window = (stream.id, stream.generation, stream.chunk)
-        segment.channel.send(Window(_header(window), PROMPT, Stats(*[0] * 12)))  # type: ignore[arg-type]
+        segment.channel.send(Window(_header(window), PROMPT, Stats(*[0] * 12), NO_WORDS))  # type: ignore[arg-type]
         self.streams.send(segment, cut, SentWindow(len(self.sent), self.now, 0.1))
         self.sent.append(window)
         self.awaited.add(window)

@@ -14,7 +14,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import ModelConfig
 from talkahead.families.phonemic.family import FAMILY
 from talkahead.serving.encoder_server import EncoderServer
-from talkahead.types import SegmentHeader
+from talkahead.types import SegmentHeader, Spoken
 from tiny_voice import HOP
 
 
@@ -30,6 +30,7 @@ def encoder(
 SHIPPED = Path(__file__).parents[3] / "model_repository"
 AS_THE_REFERENCE = 2
 SILENCE = np.zeros(0, np.float32)
+WORDS = np.array([[0, 2, 0, Spoken.WORD], [2, 3, 4, Spoken.PAUSE]], np.int32)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,7 @@ def segment(
             "SYMBOLS": symbols,
             "REFERENCE": audio,
             "SEGMENT": header.to_array(),
+            "WORDS": WORDS,
         }
     )
 
@@ -97,6 +99,7 @@ def test_a_batch_gives_what_each_segment_gives_alone(encoder: EncoderServer) -> 
         assert prompt(response).shape == (length + 1, 32) and prompt(response).dtype == np.float32
         np.testing.assert_array_equal(prompt(response), prompt(alone))
         assert response.tensors["SEGMENT"].tolist() == [request.inputs["SEGMENT"].tolist()]
+        assert response.tensors["WORDS"].tolist() == [WORDS.tolist()]
 
 
 @settings(max_examples=10, deadline=None)

@@ -18,6 +18,7 @@ from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
 from talkahead.drafting.drafters import drafter_names
 from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
 from talkahead.families.code_tokens import CodeTokens
+from talkahead.families.contracts import NO_WORDS
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
 from talkahead.serving.talker_parts import TalkerParts
@@ -71,7 +72,12 @@ def segment(
     if prompt is None:
         prompt = np.random.default_rng(stream).standard_normal((6, 32)).astype(np.float32)
     header = SegmentHeader(stream, index, last, 0, 10, seed=5)
-    tensors = {"PROMPT": prompt, "HISTORY": np.zeros(0, np.int32), "SEGMENT": header.to_array()}
+    tensors = {
+        "PROMPT": prompt,
+        "HISTORY": np.zeros(0, np.int32),
+        "SEGMENT": header.to_array(),
+        "WORDS": NO_WORDS,
+    }
     return Request(tensors, json.dumps(options), id="mine")
 
 

@@ -18,7 +18,7 @@ from talkahead.families.phonemic.family import FAMILY
 from talkahead.serving.decode_cost import DecodeCost
 from talkahead.serving.vocoder_server import VocoderServer
 from talkahead.transport.messages import PassBegun, WindowDone
-from talkahead.types import Stats, StopReason, WindowHeader
+from talkahead.types import Spoken, Stats, StopReason, WindowHeader
 from tiny_voice import CODES, HOP, RATE_HZ, SPEECH
 
 STATS_VALUES = len(fields(Stats))
@@ -47,6 +47,7 @@ def window(
     stream: int = 1,
     sequence: int = 0,
     position: int = 0,
+    words: Sequence[tuple[int, int, int, int]] = (),
 ) -> Request:
     header = WindowHeader(
         address=address,
@@ -66,6 +67,7 @@ def window(
             "FRAMES": np.array(codes, np.int32).reshape(-1, 1),
             "WINDOW": header.to_array(),
             "STATS": np.arange(STATS_VALUES, dtype=np.int64),
+            "WORDS": np.array(words, np.int32).reshape(-1, 4),
         }
     )
 
@@ -103,6 +105,20 @@ def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Code
     assert [chunk["IS_LAST"].tolist() for chunk in chunks] == [[False], [False], [False], [True]]
     assert all(chunk["SAMPLE_RATE"].tolist() == [RATE_HZ] for chunk in chunks)
     assert chunks[0]["STATS"].tolist() == list(range(STATS_VALUES))
+
+
+def test_words_begin_where_their_frames_do(vocoder: VocoderServer) -> None:
+    word, pause = (3, 8, 0, Spoken.WORD), (8, 9, 4, Spoken.PAUSE)
+    request = window([1] * 9, 2, 5, position=3, words=(word, pause))
+    vocoder.execute([request])
+    told = answer(request)["WORDS"]
+    assert told.tolist() == [[3, 8, 0, Spoken.WORD], [8, 9, 4 * HOP, Spoken.PAUSE]]
+
+
+def test_no_word_begins_where_nothing_is_heard(vocoder: VocoderServer) -> None:
+    request = window([CODES] * 5, 0, 5, words=[(0, 4, 2, Spoken.WORD)])
+    vocoder.execute([request])
+    assert answer(request)["WORDS"].shape == (0, 4)
 
 
 def test_an_empty_closing_window_is_an_empty_chunk(vocoder: VocoderServer) -> None:
@@ -264,7 +280,7 @@ def test_a_window_that_cannot_be_answered_is_not_acknowledged_as_done_and_spares
     assert "stream=0" in backend.Logger.errors[0]
 
 
-@pytest.mark.parametrize("missing", ["WINDOW", "FRAMES", "STATS"])
+@pytest.mark.parametrize("missing", ["WINDOW", "FRAMES", "STATS", "WORDS"])
 def test_a_window_that_cannot_be_read_is_told_and_spares_its_neighbours(
     missing: str, vocoder: VocoderServer, talker: Acknowledged
 ) -> None:

@@ -58,6 +58,9 @@ class MarkovBackbone:
     def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
         return None
 
+    def aligned(self, slot: int, first: int, beyond: int) -> None:
+        return None
+
     def release(self, slot: int) -> None:
         return None
 

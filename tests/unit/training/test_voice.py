@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.families.phonemic.text_encoder import TextEncoderConfig
 from torch.nn import functional
 
 from instruments.dataset import Batch
-from training.train_talker import GUIDED, Voice
+from training.train_talker import ALIGNMENT_HEAD, Voice
 
 EOS = 30
 
@@ -16,7 +18,7 @@ EOS = 30
 def small_voice() -> Voice:
     torch.manual_seed(0)
     encoder = TextEncoderConfig(voices=("a", "b"), num_symbols=20, width=32, blocks=1, dropout=0.0)
-    talker = DecoderConfig(EOS + 1, EOS, 32, 48, GUIDED[0] + 1, 2, 2, 16)
+    talker = DecoderConfig(EOS + 1, EOS, 32, 48, ALIGNMENT_HEAD.layer + 1, 2, 2, 16)
     return Voice(encoder, talker, dropout=0.0).double()
 
 
@@ -43,7 +45,8 @@ def test_losses_equal_those_of_each_row_alone() -> None:
         )
         spoken = rows.frames[row : row + 1, :length]
         output = voice.talker(
-            torch.cat([prompt, voice.talker.model.embed_tokens(spoken)], dim=1), watched=GUIDED
+            torch.cat([prompt, voice.talker.model.embed_tokens(spoken)], dim=1),
+            watched=astuple(ALIGNMENT_HEAD),
         )
         logits = voice.talker.lm_head(output.hidden[0, symbols:])
         targets = torch.cat([spoken[0], torch.tensor([EOS])])

@@ -17,6 +17,10 @@ INLINE int64_t key_at(const struct model *model, int64_t position) {
     return position / PANEL * (model->dim / model->packing * PANEL) + position % PANEL;
 }
 
+INLINE int32_t *aligned_at(const struct model *model, int64_t slot, int64_t position) {
+    return model->aligned + slot * model->num_positions + position;
+}
+
 /* Values [d / packing] in words, as one position of the words [d] that hold `packing` positions. */
 static void put_values(const struct model *model, const word *from, word *values, int64_t position) {
     int64_t dim = model->dim;
@@ -78,6 +82,8 @@ void talkahead_compact(const struct model *model, int64_t rows, const int64_t *s
             for (int64_t step = 0; step < counts[i]; step++) {
                 int64_t from = length + paths[i * steps + step], to = length + step;
                 if (from == to) continue;
+                if (layer == model->aligned_layer && head % model->kv_heads == 0)
+                    *aligned_at(model, slots[i], to) = *aligned_at(model, slots[i], from);
                 for (int64_t w = 0; w < words; w++)
                     keys[key_at(model, to) + w * PANEL] = keys[key_at(model, from) + w * PANEL];
                 move_values(model, values, from, to);
@@ -165,6 +171,24 @@ static void mix_values(const struct model *model, int64_t count, const word *val
     }
 }
 
+static int64_t place_of_largest(const float *scores, int64_t count) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (scores[i] > scores[best]) best = i;
+    return best;
+}
+
+/* Of the queries of the head that is aligned, the rows of their prompts that they score highest. */
+static void align(const struct model *model, const struct block *block, int64_t head, const float *scores) {
+    for (int64_t query = 0; query < block->count; query++) {
+        if (head + (block->first + query) % block->group != model->aligned_head) continue;
+        const struct row *row = row_behind(block, query);
+        int64_t position = row->past + row->node, seen = least(model->prompts[row->slot], position + 1);
+        *aligned_at(model, row->slot, position) =
+            (int32_t)place_of_largest(scores + query * scores_of(model), seen);
+    }
+}
+
 /* Positions that a tree's row sees, from `first` on, in the order of a plain sequence; returns how many. */
 static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t first, int64_t *seen) {
     int64_t end = row->past + row->depth + 1 - first, j = end;
@@ -222,13 +246,14 @@ static void attend_chain(const struct model *model, const struct block *block, i
 }
 
 /* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
-static void attend(const struct model *model, const struct block *block, int64_t head, struct workspace *space,
-                   word *out) {
+static void attend(const struct model *model, int64_t layer, const struct block *block, int64_t head,
+                   struct workspace *space, word *out) {
     int64_t dim = model->dim;
     const struct row *last = row_behind(block, block->count - 1);
     int64_t end = last->past + last->node + 1;
     float totals[TILE_ROWS], *mixed = space->mixed;
     score_keys(model, block, end, space);
+    if (layer == model->aligned_layer) align(model, block, head, space->scores);
     if (block->parents)
         attend_tree(model, block, space, totals, mixed);
     else
@@ -252,7 +277,7 @@ static void attend_rows(const struct model *model, int64_t layer, int64_t rows, 
                 size = next_queries(model, end * group - query);
                 struct block block = {keys, space->queries + (kv * rows * group + query) * words, size, query, group,
                                       space->rows, space->rows[first].parents};
-                attend(model, &block, kv * group, space, out);
+                attend(model, layer, &block, kv * group, space, out);
             }
         }
     }

@@ -24,6 +24,9 @@ struct model {
     struct matrix head;
     const float *cosines, *sines; /* [positions, d / 2] */
     word *cache;
+    int64_t aligned_layer, aligned_head; /* whose scores say which row of the prompt is spoken; -1: none */
+    const int64_t *prompts;              /* [slots]: rows of each one's prompt */
+    int32_t *aligned;                    /* [slots, positions]: the row of its prompt that each scores highest */
 };
 
 struct row {

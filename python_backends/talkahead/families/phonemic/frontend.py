@@ -9,6 +9,7 @@ import numpy as np
 from talkahead.errors import BadRequest
 from talkahead.families.contracts import Segment, Units
 from talkahead.text.frontend import MAX_SEGMENT_SYMBOLS, TextFrontend, TextSegment
+from talkahead.types import Spoken
 
 MAX_FRAMES_PER_SYMBOL = 5
 """Of a long segment; in the corpus, 4.5 for those of more than 110 symbols."""
@@ -42,4 +43,8 @@ class PhonemeFrontend:
 
 def _segment(segment: TextSegment, before: Units) -> Segment:
     units = np.concatenate([before, segment.symbols])
-    return Segment(units, segment.char_start, segment.char_end, segment.pause_s)
+    words = [
+        (place.start, place.end, len(before) + place.symbol, Spoken.PAUSE if place.is_pause else Spoken.WORD)
+        for place in segment.places
+    ]
+    return Segment(units, segment.char_start, segment.char_end, segment.pause_s, np.array(words, np.int32))

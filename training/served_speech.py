@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
-from talkahead_client import AudioChunk, Client, Reference
+from talkahead_client import AudioChunk, Client, Reference, Word
 
 from instruments.recording import Recording
 
@@ -25,11 +25,12 @@ class Request:
 
 @dataclass(frozen=True)
 class ServedSpeech:
-    """A recording, and the first sample of every chunk and of every segment but the first."""
+    """A recording, the first sample of every chunk and of every segment but the first, and its words."""
 
     recording: Recording
     chunk_joins: tuple[int, ...]
     segment_joins: tuple[int, ...]
+    words: tuple[Word, ...] = ()
 
 
 def join(chunks: Sequence[AudioChunk]) -> ServedSpeech:
@@ -41,6 +42,7 @@ def join(chunks: Sequence[AudioChunk]) -> ServedSpeech:
         Recording(np.concatenate([chunk.audio for chunk in chunks]), chunks[0].sample_rate_hz),
         tuple(start for start, ends in zip(starts, ends_segment[:-1], strict=True) if not ends),
         tuple(start for start, ends in zip(starts, ends_segment[:-1], strict=True) if ends),
+        tuple(word for chunk in chunks for word in chunk.words),
     )
 
 

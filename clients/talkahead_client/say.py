@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import grpc
 import numpy as np
 
+from talkahead_client.captions import FORMATS, Captions
 from talkahead_client.client import DEFAULT_SERVER, Client, Speech
 from talkahead_client.errors import InvalidRequest, SpeechError
 from talkahead_client.figures import Figures, Listener
@@ -57,6 +58,7 @@ class Job:
     text: str
     output: Path | None
     """None = raw samples to standard output."""
+    captions: Path | None = None
 
 
 class Progress:
@@ -153,15 +155,18 @@ class Command:
 
     def _speak(self, number: int, job: Job) -> tuple[Figures, Stats]:
         """Its figures, and the server's totals."""
-        listener = Listener()
+        listener, captions = Listener(), Captions(job.text)
         stats: Stats | None = None
         with contextlib.closing(_sink(job)) as sink, self._stream(job.text, self._parameters) as speech:
             for chunk in speech:
                 listener.hear(chunk)
                 stats = chunk.stats
                 sink.write(chunk)
+                captions.add(chunk)
                 self._progress.show(number, listener.audio_s)
         assert stats is not None, "an utterance that ends has a chunk"
+        if job.captions is not None:
+            captions.write(job.captions)
         return listener.figures(), stats
 
     def _print_figures(self, job: Job, figures: Figures, stats: Stats) -> None:
@@ -258,6 +263,8 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--voices", action="store_true", help="list the server's voices and stop")
     source.add_argument("--rate", action="store_true", help="print the rate of its speech in Hz and stop")
     add("-o", "--output", default="out.wav", help="WAV file, or - for raw 16-bit mono PCM (%(default)s)")
+    add("--captions", type=Path, metavar="FILE",
+        help="also write when which words are spoken, as FILE.vtt (WebVTT) or FILE.srt (SubRip)")  # fmt: skip
     add("--server", default=DEFAULT_SERVER, help="gRPC address (%(default)s)")
     add("--voice", help="one of --voices; default: the server's first")
     add("--reference", type=Path, metavar="WAV",
@@ -304,9 +311,11 @@ def _reference(client: Client, options: argparse.Namespace) -> Reference | None:
 
 
 def _jobs(options: argparse.Namespace) -> list[Job]:
-    text = _text(options)
+    text, captions = _text(options), options.captions
+    if captions is not None and captions.suffix not in FORMATS:
+        raise InvalidRequest(f"--captions: {captions}: allowed: a name that ends in {' or '.join(FORMATS)}")
     if options.jobs is None:
-        return [Job(text, None if options.output == "-" else Path(options.output))]
+        return [Job(text, None if options.output == "-" else Path(options.output), captions)]
     if options.speed_up:
         raise InvalidRequest("--speed-up: compares one utterance alone on the server; leave --jobs out")
     if options.output == "-":
@@ -314,11 +323,14 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise InvalidRequest("--jobs: the text has no line to speak")
-    path = Path(options.output)
     return [
-        Job(line, path.with_name(f"{path.stem}-{number:04d}{path.suffix}"))
+        Job(line, _numbered(Path(options.output), number), captions and _numbered(captions, number))
         for number, line in enumerate(lines, 1)
     ]
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}-{number:04d}{path.suffix}")
 
 
 def _text(options: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 from shipped import SPEECH
 from talkahead.speech_format import SpeechFormat
-from talkahead_client import AudioChunk, Client, Stats, StopReason
+from talkahead_client import AudioChunk, Client, Stats, StopReason, Word
 
 Audio = npt.NDArray[np.float32]
 
@@ -31,6 +31,10 @@ class Utterance:
     @property
     def audio(self) -> Audio:
         return np.concatenate([chunk.audio for chunk in self.chunks])
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        return tuple(word for chunk in self.chunks for word in chunk.words)
 
     @property
     def last(self) -> AudioChunk:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from hearing import SAME_FRAMES, Audio, difference, hear, speak
+from hearing import SAME_FRAMES, Audio, Utterance, difference, hear, speak
 from pipeline import Frames, frames_of
 from served import REPOSITORY, Served, served
 from shipped import CODEC, FAMILY, SPEECH, VOICES
@@ -109,23 +109,25 @@ def test_returned_seed_repeats_speech_that_asked_for_none(client: Client) -> Non
 def test_company_that_joins_and_leaves_changes_no_speech(precise: Client) -> None:
     """Each utterance alone, then among streams that begin, end and are cancelled at random moments."""
     asked = [(SENTENCES[number % len(SENTENCES)], number) for number in range(UTTERANCES)]
-    alone = [speak(precise, text, seed=seed, max_seconds=SECONDS).audio for text, seed in asked]
+    alone = [speak(precise, text, seed=seed, max_seconds=SECONDS) for text, seed in asked]
     with ThreadPoolExecutor(NEIGHBOURS + 1) as pool:
         together = list(pool.map(lambda one: _in_company(precise, *one), asked))
-    differences = [difference(one, other) for one, other in zip(alone, together, strict=True)]
+    pairs = list(zip(alone, together, strict=True))
+    differences = [difference(one.audio, other.audio) for one, other in pairs]
     diverging = [number for number, error in enumerate(differences) if error >= SAME_FRAMES]
     rounding = max((error for error in differences if error < SAME_FRAMES), default=0.0)
     print(f"diverging: {diverging}; largest difference of the others: {rounding:.1e}")
     assert not diverging
+    assert all(one.words == other.words for one, other in pairs)
     eventually(lambda: precise.load().details["open_streams"], lambda streams: streams == 0)
 
 
-def _in_company(client: Client, text: str, seed: int) -> Audio:
+def _in_company(client: Client, text: str, seed: int) -> Utterance:
     """The utterance; every third time, another stream beside it is left after a few chunks."""
     chance = random.Random(seed)
     if chance.random() < 1 / 3:
         with client.speak(chance.choice(SENTENCES), seed=seed, max_seconds=SECONDS) as left:
             for _ in range(chance.randint(0, 3)):
                 next(left)
-            return hear(client.speak(text, seed=seed, max_seconds=SECONDS)).audio
-    return speak(client, text, seed=seed, max_seconds=SECONDS).audio
+            return hear(client.speak(text, seed=seed, max_seconds=SECONDS))
+    return speak(client, text, seed=seed, max_seconds=SECONDS)

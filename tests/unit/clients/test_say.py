@@ -332,3 +332,21 @@ def _wait_for_stream(triton: FakeTriton, count: int = 1) -> None:
             return
         time.sleep(0.005)
     raise AssertionError("the command sent no request")
+
+
+def test_captions_say_when_words_are_spoken(triton: FakeTriton, tmp_path: Path) -> None:
+    def speaks_words(stream: FakeStream) -> Iterator[object]:
+        yield chunk(0, words=[(0, 5, 0, 1), (5, 6, SAMPLES // 2, 2)])
+        yield chunk(1, is_last=True, is_final=True, words=[(7, 12, SAMPLES // 2, 1)])
+
+    triton.script = speaks_words
+    path = tmp_path / "hello.srt"
+    assert _say(triton, "Hello, world", "-o", str(tmp_path / "hello.wav"), "--captions", str(path)) == 0
+    assert path.read_text() == "1\n00:00:00,000 --> 00:00:00,040\nHello, world\n"
+
+
+def test_captions_in_a_format_that_nobody_knows_are_refused(
+    triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _say(triton, "Hello.", "--captions", str(tmp_path / "out.txt")) == 2
+    assert "allowed: a name that ends in .vtt or .srt" in capsys.readouterr().err and not triton.streams

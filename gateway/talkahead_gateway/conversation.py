@@ -172,13 +172,13 @@ class ManyTurns(Conversation):
         super().__init__(websocket, manner, stage, reader_s)
         self._turns: dict[str, Turn] = {}
         self._closed: list[tuple[str, Turn]] = []
-        """Those that are not over yet; another may have its name meanwhile."""
+        """Those that are not over yet, or are still being played; another may have its name meanwhile."""
 
     def _all_turns(self) -> Iterable[Turn]:
         return [*self._turns.values(), *(turn for _, turn in self._closed)]
 
     async def _heed(self, message: WrittenMessage) -> None:
-        self._closed = [(name, turn) for name, turn in self._closed if not turn.is_over]
+        self._closed = [(name, turn) for name, turn in self._closed if not turn.is_heard_out]
         context = message.context or DEFAULT_CONTEXT
         if message.closes_socket:
             await self._close_all()
@@ -202,7 +202,7 @@ class ManyTurns(Conversation):
             await self._send(FINAL, context)
 
     def _begin(self, context: str, speed: float | None) -> Turn:
-        if len(self._turns) + len(self._closed) >= MAX_TURNS:
+        if len(self._turns) + sum(not turn.is_over for _, turn in self._closed) >= MAX_TURNS:
             raise Refusal(
                 429, f"context_id: {MAX_TURNS} are open over this connection; close one", param="context_id"
             )
@@ -230,9 +230,14 @@ class ManyTurns(Conversation):
         self._close_after(*(turn for _, turn in self._closed))
 
     async def _interrupt(self, turn: Turn, context: str) -> None:
+        """Says how far its listener has heard it, also where all of it has been sent already."""
+        if turn.is_heard_out:
+            return
+        told: Message = {"heard": turn.heard}
         if not turn.is_over:
             turn.stop()
-            await self._send(FINAL, context)
+            told = {**FINAL, **told}
+        await self._send(told, context)
 
 
 def _code(refusal: Refusal | None) -> int:

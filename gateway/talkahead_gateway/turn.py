@@ -12,15 +12,16 @@ from enum import Enum, auto
 from typing import Any
 
 import numpy as np
-from talkahead_client import AudioChunk, SpeechError
+from talkahead_client import AudioChunk, SpeechError, Word
 from talkahead_client.protocol import ParameterValue
 
-from talkahead_gateway.alignment import spread_alignment
+from talkahead_gateway.alignment import Alignment
 from talkahead_gateway.api_keys import ApiKeys
 from talkahead_gateway.clause_cutter import ClauseCutter, pause_after_s, says_something
 from talkahead_gateway.encoding import AsyncEncoder
 from talkahead_gateway.manner import Manner
 from talkahead_gateway.open_streams import OpenStreams
+from talkahead_gateway.playing import Playing
 from talkahead_gateway.refusal import Refusal
 from talkahead_gateway.servers import Servers
 from talkahead_gateway.written_message import MAX_CHARACTERS
@@ -81,7 +82,9 @@ class Turn:
         self._clauses: asyncio.Queue[str | None] = asyncio.Queue()
         self._waiting_characters = 0
         self._pause_s = 0.0
-        self._played_out_s: float | None = None
+        self._playing = Playing()
+        self._sent_s = 0.0
+        """Of speech, in clauses that are done, and of silence between them."""
         self._is_in_clause = False
         self.refusal: Refusal | None = None
         """Why it was over before all was said."""
@@ -103,8 +106,19 @@ class Turn:
         So it is after a flush alone, with which Pipecat and LiveKit end a turn; and after text with a flush,
         as LiveKit sends each sentence, while nothing has been heard that could be interrupted.
         """
-        is_unheard = self._played_out_s is None
+        is_unheard = not self._playing.has_begun
         return self._flush is Flush.ALONE or (self._flush is Flush.WITH_TEXT and is_unheard)
+
+    @property
+    def is_heard_out(self) -> bool:
+        """Whether it is over, for who plays it as well."""
+        return self.is_over and self._playing.waited_s(time.monotonic()) >= 0.0
+
+    @property
+    def heard(self) -> Message:
+        """How far somebody has heard it who plays it as it arrives."""
+        heard = self._playing.heard(time.monotonic())
+        return {"text": heard.text, "lastWord": heard.word, "audioMs": round(1e3 * heard.audio_s)}
 
     def write(self, text: str, *, flush: bool) -> None:
         """More text; raises Refusal where too much waits already."""
@@ -173,32 +187,40 @@ class Turn:
         speaking = self._stage.servers.speak(clause.strip(), self._manner.voice, self._parameters)
         async with await speaking as utterance:
             silence_s, speech_s = 0.0, 0.0
+            words: list[Word] = []
+            self._playing.begin(clause)
             async for chunk in utterance:
-                speech_s += chunk.duration_s
+                words.extend(chunk.words)
+                sent = chunk
                 if chunk.index == 0:
                     silence_s = self._silence_s()
-                    chunk = _after_silence(chunk, silence_s)
-                self._play(chunk.duration_s)
-                audio = await self._encoder.encode(chunk)
-                aligned = spread_alignment(clause, silence_s, speech_s) if chunk.is_last else None
+                    sent = _after_silence(chunk, silence_s)
+                self._playing.play(chunk, speech_s, sent.duration_s - chunk.duration_s, time.monotonic())
+                speech_s += chunk.duration_s
+                audio = await self._encoder.encode(sent)
+                aligned = Alignment.of(clause, words, silence_s, speech_s) if chunk.is_last else None
                 await self._send_audio(audio, aligned)
+        self._sent_s += silence_s + speech_s
         self._pause_s = pause_after_s(clause)
 
     def _silence_s(self) -> float:
         """Before a clause that can be heard from now on: what is missing of the pause before it."""
-        if self._played_out_s is None:
+        if not self._playing.has_begun:
             return 0.0
-        return min(self._pause_s, max(0.0, self._played_out_s + self._pause_s - time.monotonic()))
+        return min(self._pause_s, max(0.0, self._pause_s - self._playing.waited_s(time.monotonic())))
 
-    def _play(self, duration_s: float) -> None:
-        now_s = time.monotonic()
-        self._played_out_s = max(self._played_out_s or now_s, now_s) + duration_s
+    async def _send_audio(self, audio: bytes, aligned: Alignment | None = None) -> None:
+        """What a codec keeps back is no message.
 
-    async def _send_audio(self, audio: bytes, aligned: Message | None = None) -> None:
-        """What a codec keeps back is no message."""
-        if audio or aligned:
-            encoded = base64.b64encode(audio).decode("ascii")
-            await self._send({"audio": encoded, **({"alignment": aligned} if aligned else {})})
+        Pipecat's service reads `alignment`, and adds up the times of messages; LiveKit's plugin reads
+        `normalizedAlignment`, and takes its times for the turn's.
+        """
+        told: Message = {"audio": base64.b64encode(audio).decode("ascii")}
+        if aligned is not None:
+            told["alignment"] = aligned.times()
+            told["normalizedAlignment"] = aligned.times(self._sent_s)
+        if audio or aligned is not None:
+            await self._send(told)
 
 
 FINAL: Message = {"isFinal": True}

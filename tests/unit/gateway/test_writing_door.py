@@ -114,6 +114,14 @@ async def test_clauses_are_spoken_in_order_and_once(open_door: Open, triton: Fak
     assert "".join("".join(one["chars"]) for one in aligned).split() == text.split()
     ends_ms = [one["charStartTimesMs"][-1] + one["charDurationsMs"][-1] for one in aligned]
     assert sum(ends_ms) == pytest.approx(1e3 * len(audio) / RATE_HZ, abs=len(aligned))
+    starts_ms = [
+        start
+        for message in messages
+        if "normalizedAlignment" in message
+        for start in message["normalizedAlignment"]["charStartTimesMs"]
+    ]
+    assert starts_ms == sorted(starts_ms)
+    assert starts_ms[-1] == pytest.approx(1e3 * len(audio) / RATE_HZ, abs=len(aligned))
 
 
 async def test_a_clause_is_heard_while_the_next_is_written(open_door: Open, triton: FakeTriton) -> None:
@@ -269,6 +277,52 @@ async def test_close_socket_hears_out_what_was_complete(open_door: Open, triton:
         await many.say(text="Too late. ", context_id="c")
         assert (await many.end()).rcvd.code == 1000
     assert texts(triton) == ["Hello."]
+
+
+def says_words(stream: FakeStream) -> Iterator[object]:
+    """A second of "One two three.", and no end of it."""
+    words = [(0, 3, 0, 1), (4, 7, 2 * RATE_HZ // 5, 1), (8, 13, 4 * RATE_HZ // 5, 1)]
+    yield chunk(0, samples=RATE_HZ, words=words)
+    stream.cancelled.wait(5.0)
+
+
+async def test_an_interruption_tells_which_word_was_being_said(
+    open_door: Open, triton: FakeTriton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(turn, "time", clock)
+    triton.script = says_words
+    async with open_door() as door, line(door, MANY) as many:
+        await many.say(text="One two three. ", context_id="a")
+        await many.hear()
+        clock.now_s = 0.5
+        await many.say(context_id="a", close_context=True)
+        told = await many.hear()
+    assert told["isFinal"] and told["heard"] == {"text": "One two", "lastWord": "two", "audioMs": 500}
+
+
+async def test_who_interrupts_what_was_sent_and_is_still_played_is_told_so(
+    open_door: Open, triton: FakeTriton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Speech is sent sooner than it is heard: a turn may be over long before its listener breaks in."""
+    clock = Clock()
+    monkeypatch.setattr(turn, "time", clock)
+    triton.script = lambda stream: iter(
+        [chunk(0, samples=RATE_HZ, is_last=True, words=[(0, 3, 0, 1)]), final()]
+    )
+    async with open_door() as door, line(door, MANY) as many:
+        await many.say(text="One.", context_id="a", flush=True)
+        await many.say(context_id="a", close_context=True)
+        await many.hear_turn()
+        clock.now_s = 0.25
+        await many.say(context_id="a", close_context=True)
+        assert await many.hear() == {
+            "heard": {"text": "One", "lastWord": "One", "audioMs": 250}, "contextId": "a"
+        }  # fmt: skip
+        clock.now_s = 2.0
+        await many.say(context_id="a", close_context=True)
+        await many.say(text="Two.", context_id="b", flush=True)
+        assert "audio" in await many.hear()
 
 
 # What travels.

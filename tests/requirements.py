@@ -48,6 +48,7 @@ def _has_tiles() -> bool:
 REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
+    "chromium": Requirement("Chromium", lambda: which("chromium") is not None, "apt-get install chromium"),
     "curl": Requirement("curl", lambda: which("curl") is not None, "apt-get install curl"),
     "haproxy": Requirement("haproxy", lambda: which("haproxy") is not None, "apt-get install haproxy"),
     "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),

@@ -27,6 +27,7 @@ from talkahead_gateway.servers import Servers
 from talkahead_gateway.speech_door import SpeechDoor, SpeechLimits
 from talkahead_gateway.speech_request import MODELS
 from talkahead_gateway.voices import OPENAI_VOICES, choose_voice
+from talkahead_gateway.web_page import is_for_people, page, page_routes
 from talkahead_gateway.writing_door import WritingDoor
 
 HEALTH_LIMIT_S = 2.0
@@ -75,6 +76,7 @@ class Door:
         writing = WritingDoor(self._servers, self.streams, self._keys, limits.reader_s)
         return [
             Route("/", self._greet),
+            *page_routes(),
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/v1/audio/speech", speech, methods=["POST"]),
@@ -101,6 +103,8 @@ class Door:
         await self._servers.close()
 
     async def _greet(self, request: Request) -> Response:
+        if is_for_people(request):
+            return page()
         return JSONResponse(
             {
                 "name": "talkahead",

@@ -82,7 +82,7 @@ class SpeechDoor:
             encoded = await encoder.encode(chunk)
             if chunk.is_last:
                 encoded += await encoder.finish()
-            framed = asked.framing.piece(encoded) if encoded else b""
+            framed = asked.framing.piece(encoded, chunk) if encoded else b""
             if chunk.is_last:
                 framed += asked.framing.end(len(asked.text), chunk.stats)
             await self._send_body(framed, send)

@@ -49,22 +49,25 @@ async function run(event) {
   event?.preventDefault();
   if (stopping || !at("request").reportValidity()) return;
   stopping = new AbortController();
-  at("speak").disabled = true;
-  at("stop").disabled = false;
+  can({ speak: false, stop: true });
   const request = asked();
   try {
     begin(request.input);
-    const own = await hear(request, stopping.signal);
-    if (at("compare").checked) await compare(request, own, stopping.signal);
+    await hear(request, stopping.signal);
+    if (at("compare").checked) await compare(request, stopping.signal);
     tell("All has been heard.");
   } catch (error) {
     if (stopping.signal.aborted) tell("Stopped.");
     else fail(error);
   } finally {
     stopping = null;
-    at("speak").disabled = false;
-    at("stop").disabled = true;
+    can({ speak: true, stop: false });
   }
+}
+
+/** Of buttons: they keep the focus, which they would lose if they were disabled. */
+function can(allowed) {
+  for (const [id, may] of Object.entries(allowed)) at(id).setAttribute("aria-disabled", String(!may));
 }
 
 function stop() {
@@ -87,6 +90,8 @@ function fail(error) {
 function begin(text) {
   tell("Asking …");
   at("words").replaceChildren(document.createTextNode(text));
+  at("words").classList.remove("over");
+  at("heard").scrollIntoView({ block: "nearest" });
   at("guesses").replaceChildren();
   at("guesses").setAttribute("aria-label", "No guesses yet");
   at("comparison").hidden = true;
@@ -220,6 +225,7 @@ class Words {
   }
 
   light(nowS, isOver) {
+    at("words").classList.toggle("over", isOver);
     const begun = this.shown.filter(({ startS }) => startS <= nowS).length;
     this.shown.forEach(({ span }, place) => {
       span.classList.toggle("said", place < begun);
@@ -230,10 +236,10 @@ class Words {
 
 // Beside plain decoding
 
-async function compare(request, own, signal) {
+async function compare(request, signal) {
   tell("Comparing with plain decoding …");
-  const plain = new Run();
-  for await (const chunk of speak({ ...request, ...PLAIN }, at("key").value, signal)) plain.add(chunk);
+  const own = await overhear(request, signal);
+  const plain = await overhear({ ...request, ...PLAIN }, signal);
   const rows = [
     ["First chunk", ...[own, plain].map((run) => ms(run.firstMs))],
     ["Last chunk", ...[own, plain].map((run) => ms(run.totalMs))],
@@ -245,6 +251,13 @@ async function compare(request, own, signal) {
   at("own-pair").textContent = own.stats.pair;
   at("comparison").tBodies[0].replaceChildren(...rows.map(tableRow));
   at("comparison").hidden = false;
+}
+
+/** Takes an utterance that nobody hears. */
+async function overhear(request, signal) {
+  const run = new Run();
+  for await (const chunk of speak(request, at("key").value, signal)) run.add(chunk);
+  return run;
 }
 
 function tableRow([name, ...cells]) {

@@ -139,6 +139,31 @@ def test_who_interrupts_frees_the_slot(
         print(f"slot free {1e3 * (time.monotonic() - left_s):.0f} ms after {leave.__name__}")
 
 
+def test_who_breaks_in_is_told_what_was_heard(door: FrontDoor) -> None:
+    text = prose(4_000)
+    with connect(address(door)) as line:
+        say(line, text=text, context_id="a")
+        while "alignment" not in json.loads(line.recv(10.0)):
+            pass
+        close_context(line)
+        while not (message := json.loads(line.recv(10.0))).get("isFinal"):
+            pass
+    told = message["heard"]
+    assert text.startswith(told["text"]) and told["text"].split()[-1] == told["lastWord"]
+    assert 0 <= told["audioMs"] < 5_000
+
+
+def test_words_have_their_times(door: FrontDoor, client: Client) -> None:
+    with connect(address(door)) as line:
+        say(line, text=SENTENCES[0], context_id="a", flush=True)
+        say(line, context_id="a", close_context=True)
+        (aligned,) = [message["alignment"] for message in heard(line) if "alignment" in message]
+    words = [word for word in speak(client, SENTENCES[0], voice="heart", seed=SEED).words if word.kind == 1]
+    assert len(words) == len(SENTENCES[0].split())
+    for word in words:
+        assert aligned["charStartTimesMs"][word.char_start] == pytest.approx(1e3 * word.start_s, abs=1)
+
+
 # Messages that nobody should send.
 
 BAD_MESSAGES = (

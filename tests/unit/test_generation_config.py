@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from talkahead.config import SamplingDefaults
 from talkahead.errors import ArtifactMismatch
-from talkahead.generation_config import NAME, read_sampling, write_sampling
+from talkahead.generation_config import (
+    NAME,
+    AlignmentHead,
+    read_alignment_head,
+    read_sampling,
+    write_sampling,
+)
 from transformers import GenerationConfig
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository" / "talker" / "1"
@@ -25,6 +31,22 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_the_shipped_talker_says_how_it_is_drawn_from() -> None:
     assert read_sampling(SHIPPED) == SamplingDefaults(0.5, 0.95, 0, 1.0, 0, 1)
+
+
+def test_a_talker_says_which_head_tells_its_words(tmp_path: Path) -> None:
+    assert read_alignment_head(SHIPPED) == AlignmentHead(2, 0)
+    write_sampling(SamplingDefaults(), tmp_path)
+    assert read_alignment_head(tmp_path) is None
+    write_sampling(SamplingDefaults(), tmp_path, AlignmentHead(3, 1))
+    assert read_alignment_head(tmp_path) == AlignmentHead(3, 1)
+    assert read_sampling(tmp_path) == SamplingDefaults()
+
+
+@pytest.mark.parametrize("heads", [[[1, 2], [3, 4]], [1, 2], [[1]], [[1, 2.5]], "12"])
+def test_heads_that_are_not_one_are_refused(tmp_path: Path, heads: object) -> None:
+    (tmp_path / NAME).write_text(json.dumps({"alignment_heads": heads}))
+    with pytest.raises(ArtifactMismatch, match=r"alignment_heads is .*; allowed: \[\[layer, head\]\]"):
+        read_alignment_head(tmp_path)
 
 
 def test_what_transformers_writes_is_read_as_transformers_does(tmp_path: Path) -> None:

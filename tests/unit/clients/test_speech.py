@@ -20,7 +20,9 @@ from talkahead_client import (
     ServerFailure,
     ServerUnavailable,
     SpeechError,
+    Spoken,
     StreamBroken,
+    Word,
 )
 
 
@@ -38,6 +40,19 @@ def test_yields_every_chunk_whichever_way_the_end_is_marked(
     assert (chunks[3].stats.stream, chunks[3].stats.frames, chunks[3].stats.stop_reason) == (77, 30, 1)
     assert [chunk.elapsed_s for chunk in chunks] == sorted(chunk.elapsed_s for chunk in chunks)
     assert triton.commands == []
+
+
+def test_words_are_told_where_they_begin_in_the_whole(triton: FakeTriton, listen: Listen) -> None:
+    def says_words(stream: FakeStream) -> Iterator[object]:
+        yield chunk(0, words=[(0, 5, 0, 1), (5, 6, SAMPLES // 2, 2)])
+        yield chunk(1)
+        yield chunk(2, is_last=True, is_final=True, words=[(7, 12, SAMPLES // 4, 0)])
+
+    triton.script = says_words
+    first, none, last = listen("Hello, world")
+    chunk_s = SAMPLES / RATE_HZ
+    assert first.words == (Word(0, 5, 0.0, Spoken.WORD), Word(5, 6, chunk_s / 2, Spoken.PAUSE))
+    assert none.words == () and last.words == (Word(7, 12, 2.25 * chunk_s, Spoken.SEGMENT),)
 
 
 def test_sends_what_was_asked(triton: FakeTriton, listen: Listen) -> None:

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 from fake_backend import FakeBackend, Request, TritonError
-from talkahead.config import ModelConfig
+from talkahead.config import ModelConfig, SamplingDefaults
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
 from talkahead.drafting.drafters import drafter_names
 from talkahead.errors import ArtifactMismatch, BadRequest, TalkaheadError
 from talkahead.families.code_tokens import CodeTokens
 from talkahead.families.contracts import NO_WORDS
+from talkahead.generation_config import AlignmentHead, write_sampling
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
 from talkahead.serving.talker_parts import TalkerParts
@@ -28,6 +29,7 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import WindowDone
 from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import SegmentHeader, Stats, StopReason, WindowHeader
+from tiny_voice import describe
 
 
 @pytest.fixture
@@ -35,6 +37,20 @@ def talker_server(backend: FakeBackend, config_of: Callable[..., ModelConfig]) -
     server = TalkerServer(backend, config_of("talker", slots="4"))
     yield server
     server.close()
+
+
+def test_a_head_that_the_talker_lacks_is_refused(
+    backend: FakeBackend, config_of: Callable[..., ModelConfig], repository: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(repository, tmp_path / "repository"))
+    talker = folder / "talker" / "1"
+    write_sampling(SamplingDefaults(), talker, AlignmentHead(layer=1, head=0))
+    (talker / "manifest.json").unlink()
+    describe(talker)
+    with pytest.raises(
+        ArtifactMismatch, match="head 0 of layer 1 in alignment_heads; the talker has 2 heads"
+    ):
+        TalkerServer(backend, config_of("talker", folder))
 
 
 class Listener:

@@ -44,6 +44,11 @@ class Alignment:
             return cls(characters, edges_s)
         return cls((*characters, " "), (*edges_s, edges_s[-1]))
 
+    @property
+    def seconds(self) -> float:
+        """Of the clause, silence before it included."""
+        return self.edges_s[-1]
+
     def times(self, since_s: float = 0.0) -> Times:
         """As ElevenLabs has them, in milliseconds, of a clause that begins at a time."""
         times_ms = [round(1e3 * (since_s + edge_s)) for edge_s in self.edges_s]

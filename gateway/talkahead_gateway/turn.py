@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-import numpy as np
-from talkahead_client import AudioChunk, SpeechError, Word
+from talkahead_client import SpeechError, Word
 from talkahead_client.protocol import ParameterValue
 
 from talkahead_gateway.alignment import Alignment
 from talkahead_gateway.api_keys import ApiKeys
-from talkahead_gateway.clause_cutter import ClauseCutter, pause_after_s, says_something
+from talkahead_gateway.clause_cutter import ClauseCutter, says_something
 from talkahead_gateway.encoding import AsyncEncoder
+from talkahead_gateway.heard_text import HeardText
 from talkahead_gateway.manner import Manner
 from talkahead_gateway.open_streams import OpenStreams
-from talkahead_gateway.playing import Playing
+from talkahead_gateway.playback import Playback, after_silence
 from talkahead_gateway.refusal import Refusal
 from talkahead_gateway.servers import Servers
 from talkahead_gateway.written_message import MAX_CHARACTERS
@@ -81,10 +80,8 @@ class Turn:
         self._flush = Flush.NONE
         self._clauses: asyncio.Queue[str | None] = asyncio.Queue()
         self._waiting_characters = 0
-        self._pause_s = 0.0
-        self._playing = Playing()
-        self._sent_s = 0.0
-        """Of speech, in clauses that are done, and of silence between them."""
+        self._playback = Playback()
+        self._heard_text = HeardText()
         self._is_in_clause = False
         self.refusal: Refusal | None = None
         """Why it was over before all was said."""
@@ -106,19 +103,20 @@ class Turn:
         So it is after a flush alone, with which Pipecat and LiveKit end a turn; and after text with a flush,
         as LiveKit sends each sentence, while nothing has been heard that could be interrupted.
         """
-        is_unheard = not self._playing.has_begun
+        is_unheard = not self._playback.has_begun
         return self._flush is Flush.ALONE or (self._flush is Flush.WITH_TEXT and is_unheard)
 
     @property
     def is_heard_out(self) -> bool:
         """Whether it is over, for who plays it as well."""
-        return self.is_over and self._playing.waited_s(time.monotonic()) >= 0.0
+        return self.is_over and not self._playback.left_s
 
     @property
     def heard(self) -> Message:
         """How far somebody has heard it who plays it as it arrives."""
-        heard = self._playing.heard(time.monotonic())
-        return {"text": heard.text, "lastWord": heard.word, "audioMs": round(1e3 * heard.audio_s)}
+        heard = self._heard_text.at(self._playback.now_s)
+        audio_ms = round(1e3 * self._playback.heard_s)
+        return {"text": heard.text, "lastWord": heard.word, "audioMs": audio_ms}
 
     def write(self, text: str, *, flush: bool) -> None:
         """More text; raises Refusal where too much waits already."""
@@ -188,26 +186,20 @@ class Turn:
         async with await speaking as utterance:
             silence_s, speech_s = 0.0, 0.0
             words: list[Word] = []
-            self._playing.begin(clause)
+            self._heard_text.begin(clause)
             async for chunk in utterance:
                 words.extend(chunk.words)
                 sent = chunk
                 if chunk.index == 0:
-                    silence_s = self._silence_s()
-                    sent = _after_silence(chunk, silence_s)
-                self._playing.play(chunk, speech_s, sent.duration_s - chunk.duration_s, time.monotonic())
+                    silence_s = self._playback.silence_s()
+                    sent = after_silence(chunk, silence_s)
+                begins_s = self._playback.play(sent.duration_s) + sent.duration_s - chunk.duration_s
+                self._heard_text.add(chunk.words, begins_s - speech_s)
                 speech_s += chunk.duration_s
                 audio = await self._encoder.encode(sent)
                 aligned = Alignment.of(clause, words, silence_s, speech_s) if chunk.is_last else None
                 await self._send_audio(audio, aligned)
-        self._sent_s += silence_s + speech_s
-        self._pause_s = pause_after_s(clause)
-
-    def _silence_s(self) -> float:
-        """Before a clause that can be heard from now on: what is missing of the pause before it."""
-        if not self._playing.has_begun:
-            return 0.0
-        return min(self._pause_s, max(0.0, self._pause_s - self._playing.waited_s(time.monotonic())))
+        self._playback.pause_after(clause)
 
     async def _send_audio(self, audio: bytes, aligned: Alignment | None = None) -> None:
         """What a codec keeps back is no message.
@@ -218,7 +210,7 @@ class Turn:
         told: Message = {"audio": base64.b64encode(audio).decode("ascii")}
         if aligned is not None:
             told["alignment"] = aligned.times()
-            told["normalizedAlignment"] = aligned.times(self._sent_s)
+            told["normalizedAlignment"] = aligned.times(self._playback.sent_s - aligned.seconds)
         if audio or aligned is not None:
             await self._send(told)
 
@@ -229,8 +221,3 @@ FINAL: Message = {"isFinal": True}
 def error_message(refusal: Refusal) -> Message:
     """LiveKit's plugin reads `error`, ElevenLabs' package `message`."""
     return {"error": str(refusal), "message": str(refusal), "code": refusal.status}
-
-
-def _after_silence(chunk: AudioChunk, silence_s: float) -> AudioChunk:
-    silence = np.zeros(round(silence_s * chunk.sample_rate_hz), np.float32)
-    return replace(chunk, audio=np.concatenate((silence, chunk.audio)))

@@ -144,9 +144,9 @@ class WindowCutter:
         if len(request.words):
             drawn = self._frames_in(slot) if segment.spoken_frames is None else segment.spoken_frames
             before = len(request.prompt) - 1  # the position that the first frame is drawn from
-            aligned = self._table.aligned(slot, before, before + min(cut.stop + 1, drawn))
+            aligned = self._table.aligned(slot, before, before + min(cut.stop + 1, drawn) * self._steps)
             if aligned is not None:
-                return words_within(request.words, aligned, cut, unheard)
+                return words_within(request.words, aligned[:: self._steps], cut, unheard)
         if cut.start > unheard:
             return NO_WORDS
         return whole_segment(request.header.char_start, request.header.char_end)

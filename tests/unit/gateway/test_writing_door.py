@@ -27,7 +27,7 @@ from fake_triton import (
     speaks_on,
     stalls,
 )
-from talkahead_gateway import conversation, turn, writing_door
+from talkahead_gateway import conversation, playback, turn, writing_door
 from talkahead_gateway.clause_cutter import SENTENCE_PAUSE_S
 from talkahead_gateway.manner import Manner, read_manner
 from talkahead_gateway.speech_door import SpeechLimits
@@ -290,7 +290,7 @@ async def test_an_interruption_tells_which_word_was_being_said(
     open_door: Open, triton: FakeTriton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(turn, "time", clock)
+    monkeypatch.setattr(playback, "time", clock)
     triton.script = says_words
     async with open_door() as door, line(door, MANY) as many:
         await many.say(text="One two three. ", context_id="a")
@@ -306,7 +306,7 @@ async def test_who_interrupts_what_was_sent_and_is_still_played_is_told_so(
 ) -> None:
     """Speech is sent sooner than it is heard: a turn may be over long before its listener breaks in."""
     clock = Clock()
-    monkeypatch.setattr(turn, "time", clock)
+    monkeypatch.setattr(playback, "time", clock)
     triton.script = lambda stream: iter(
         [chunk(0, samples=RATE_HZ, is_last=True, words=[(0, 3, 0, 1)]), final()]
     )
@@ -357,7 +357,7 @@ async def test_a_pause_is_no_longer_than_its_listener_has_waited(
     open_door: Open, triton: FakeTriton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(turn, "time", clock)
+    monkeypatch.setattr(playback, "time", clock)
     triton.script = speaks(1)
     async with open_door() as door, line(door, MANY) as many:
         lengths = []

@@ -110,7 +110,7 @@ async function hear(request, signal) {
   over.catch(() => {});
   const player = await Player.open(RATE_HZ, ({ playedS, heardS, dry, isOver }) => {
     words.light(heardS, isOver);
-    at("lead").textContent = `${(run.audioS - playedS).toFixed(2)} s`;
+    at("lead").textContent = `${Math.max(run.audioS - playedS, 0).toFixed(2)} s`;
     at("dry").textContent = dry === 0 ? "never" : `${dry} times`;
     if (isOver) heardOut();
   });

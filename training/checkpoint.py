@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
-from talkahead.weights import load_float32
-from torch import nn
+from torch import Tensor, nn
 
 
-def go_on_from(module: nn.Module, weights: Path) -> None:
-    """Takes over every weight of a file whose name and shape the module has too."""
-    own, found = module.state_dict(), load_float32(weights)
+def go_on_from(module: nn.Module, found: Mapping[str, Tensor]) -> None:
+    """Takes over every weight whose name and shape the module has too."""
+    own = module.state_dict()
     fitting = {name: value for name, value in found.items() if name in own and own[name].shape == value.shape}
     module.load_state_dict({**own, **fitting})
 

@@ -16,7 +16,7 @@ from typing import Self
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.families.phonemic.spectral_decoder import SpectralConfig
+from talkahead.families.phonemic.spectral_decoder import CONFIG_FILE, SpectralConfig
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -35,7 +35,7 @@ class CodeFactors:
     @classmethod
     def of(cls, folder: Path) -> Self:
         """Of a codec's folder."""
-        config = SpectralConfig.from_file(folder / "codec.json")
+        config = SpectralConfig.from_file(folder / CONFIG_FILE)
         return cls(math.prod(config.prosody_levels), math.prod(config.sound_levels))
 
 

@@ -31,6 +31,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from instruments.neural_teacher import NeuralTeacher
 from training.checkpoint import report
+from training.growth import grown_codec
 from training.spectral_autoencoder import PROSODY_FEATURES, SpectralAutoencoder
 from training.spectral_corpus import Floats, Row, rows
 
@@ -168,7 +169,7 @@ def held_out(codec: SpectralAutoencoder, corpus: Corpus) -> Losses:
 
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
-    codec = SpectralAutoencoder.load(options.start) if options.start else _beginning(options)
+    codec = _going_on(options) if options.start else _beginning(options)
     learn = Corpus(options.corpus / "train", options.frames)
     judge = Corpus(options.corpus / "development", options.frames)
     schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
@@ -201,10 +202,23 @@ def train(options: argparse.Namespace) -> None:
         epoch += 1
 
 
+def _going_on(options: argparse.Namespace) -> SpectralAutoencoder:
+    """As it was, but for what is asked to be finer."""
+    codec = SpectralAutoencoder.load(options.start)
+    earlier = codec.decoder.config
+    return grown_codec(
+        codec,
+        tuple(options.sound_levels or earlier.sound_levels),
+        tuple(options.prosody_levels or earlier.prosody_levels),
+        options.lookahead or earlier.lookahead,
+    )
+
+
 def _beginning(options: argparse.Namespace) -> SpectralAutoencoder:
     config = SpectralConfig(
-        sound_levels=tuple(options.sound_levels),
-        prosody_levels=tuple(options.prosody_levels),
+        sound_levels=tuple(options.sound_levels or SpectralConfig.sound_levels),
+        prosody_levels=tuple(options.prosody_levels or SpectralConfig.prosody_levels),
+        lookahead=options.lookahead or SpectralConfig.lookahead,
         width=options.width,
         inner=options.inner,
         blocks=options.blocks,
@@ -229,11 +243,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--code-steps", type=int, default=700, help="after so many, codes stay: the decoder alone goes on"
     )
     parser.add_argument(
-        "--start", type=Path, help="folder of a codec to go on from, whose shape stays as it is"
+        "--start",
+        type=Path,
+        help="folder of a codec to go on from; its levels and its look-ahead may be given anew",
     )
     parser.add_argument("--frames", type=int, default=3_000, help="padded frames in a step")
-    parser.add_argument("--sound-levels", type=int, nargs="+", default=SpectralConfig.sound_levels)
-    parser.add_argument("--prosody-levels", type=int, nargs="+", default=SpectralConfig.prosody_levels)
+    parser.add_argument("--sound-levels", type=int, nargs="+")
+    parser.add_argument("--prosody-levels", type=int, nargs="+")
+    parser.add_argument("--lookahead", type=int, help="frames that spectra look ahead")
     parser.add_argument("--width", type=int, default=SpectralConfig.width)
     parser.add_argument("--inner", type=int, default=SpectralConfig.inner)
     parser.add_argument("--blocks", type=int, default=SpectralConfig.blocks)

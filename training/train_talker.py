@@ -24,15 +24,18 @@ from talkahead.draft_training.schedule import Schedule
 from talkahead.draft_training.training_state import TrainingState
 from talkahead.drafting.draft_artifact import Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
+from talkahead.families.phonemic.spectral_decoder import CONFIG_FILE, SpectralConfig
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 from talkahead.generation_config import AlignmentHead
 from talkahead.text.symbols import NUM_SYMBOLS
+from talkahead.weights import load_float32
 from torch import Tensor, nn
 from torch.nn import functional
 
 from instruments.dataset import STEP, Batch, Dataset
 from training.checkpoint import go_on_from, report
 from training.compiled_layers import compile_layers
+from training.growth import nearest_codes, recoded, with_key_value_heads
 from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
@@ -160,15 +163,14 @@ def train(options: argparse.Namespace) -> None:
             intermediate_size=options.intermediate,
             num_hidden_layers=options.layers,
             num_attention_heads=heads,
-            num_key_value_heads=heads,
+            num_key_value_heads=options.kv_heads or heads,
             head_dim=options.head_dim,
             max_position_embeddings=options.positions,
         ),
         options.dropout,
     )
     if options.start:
-        go_on_from(voice.encoder, _version(options.start / "encoder") / "encoder.safetensors")
-        go_on_from(voice.talker, _version(options.start / "talker") / "model.safetensors")
+        _begin_as(voice, options)
     if options.heads:
         voice.add_heads(options.heads)
     share(voice.talker, factors)
@@ -212,6 +214,22 @@ def train(options: argparse.Namespace) -> None:
     keep(kept, held_out, step, options)
 
 
+def _begin_as(voice: Voice, options: argparse.Namespace) -> None:
+    """As an earlier voice, whose codes and heads of keys and values may be others."""
+    start, config = options.start, voice.talker.config
+    go_on_from(voice.encoder, load_float32(_version(start / "encoder") / "encoder.safetensors"))
+    found = with_key_value_heads(
+        load_float32(_version(start / "talker") / "model.safetensors"),
+        config.num_key_value_heads,
+        config.head_dim,
+    )
+    earlier = _version(options.start_codec or start / "vocoder") / CONFIG_FILE
+    if earlier.exists():
+        own = SpectralConfig.from_file(options.codec / CONFIG_FILE)
+        found = recoded(found, nearest_codes(own, SpectralConfig.from_file(earlier)))
+    go_on_from(voice.talker, found)
+
+
 def _version(folder: Path) -> Path:
     """Of a model in a repository its first version; elsewhere the folder itself."""
     return folder / "1" if (folder / "1").exists() else folder
@@ -246,12 +264,18 @@ def main() -> None:
         type=Path,
         help="folder of a voice's encoder and talker, or repository, to go on from; its shape may differ",
     )
+    parser.add_argument(
+        "--start-codec", type=Path, help="that voice's codec, if its codes are others (the repository's)"
+    )
     parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--tokens", type=int, default=6_000, help="padded positions in a step")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=320)
     parser.add_argument("--intermediate", type=int, default=864)
     parser.add_argument("--head-dim", type=int, default=64)
+    parser.add_argument(
+        "--kv-heads", type=int, help="of keys and values, which steps of many streams read (as many as heads)"
+    )
     parser.add_argument("--positions", type=int, default=1_536, help="the longest prompt and speech together")
     parser.add_argument(
         "--prompted", type=float, default=0.0, help="share of utterances that prompt another, or follow one"

@@ -49,9 +49,9 @@ class Phonemic:
     def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
         """Raises ArtifactMismatch also where the format is not this codec's."""
         from talkahead.families.phonemic.spectral_codec import SpectralCodec, speech_format
-        from talkahead.families.phonemic.spectral_decoder import SpectralConfig
+        from talkahead.families.phonemic.spectral_decoder import CONFIG_FILE, SpectralConfig
 
-        speech, config = SpeechFormat.read(folder), SpectralConfig.from_file(folder / "codec.json")
+        speech, config = SpeechFormat.read(folder), SpectralConfig.from_file(folder / CONFIG_FILE)
         if speech_format(config, speech.silence[0], speech.max_positions) != speech:
             raise ArtifactMismatch(
                 f"{folder / NAME} is not that of codec.json beside it; rebuild both with make train"

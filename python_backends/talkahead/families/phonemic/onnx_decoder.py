@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from talkahead.families.onnx_network import NetworkFile, OnnxNetwork
-from talkahead.families.phonemic.spectral_decoder import NetworkOutput, Pitch, Spectra, SpectralConfig
+from talkahead.families.phonemic.spectral_decoder import (
+    CONFIG_FILE,
+    NetworkOutput,
+    Pitch,
+    Spectra,
+    SpectralConfig,
+)
 
 NETWORK = NetworkFile(
     "codec.onnx",
@@ -31,7 +37,7 @@ class OnnxDecoder:
     def load(cls, version: Path) -> Self:
         """Of a vocoder's version folder."""
         network = OnnxNetwork.load(version, NETWORK)
-        return cls(network, SpectralConfig.from_file(version / "codec.json"))
+        return cls(network, SpectralConfig.from_file(version / CONFIG_FILE))
 
     def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
         *spectra, height, voicing, seen = self._network(codes, valid, before)

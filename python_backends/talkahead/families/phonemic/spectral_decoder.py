@@ -24,6 +24,8 @@ from talkahead.families.phonemic.frame_block import CausalBlock, side_by_side
 from talkahead.families.phonemic.quantizer import Quantizer
 from talkahead.weights import load_float32
 
+CONFIG_FILE = "codec.json"
+"""The shape of a codec, beside its weights."""
 SUBFRAMES = 2
 BEFORE = 2
 """Frames that a block sees before its own."""
@@ -206,12 +208,12 @@ class SpectralDecoder(nn.Module):
         """Writes `codec.json` and `codec.safetensors`."""
         folder.mkdir(parents=True, exist_ok=True)
         described = json.dumps(asdict(self.config), indent=2) + "\n"
-        (folder / "codec.json").write_text(described, encoding="utf-8")
+        (folder / CONFIG_FILE).write_text(described, encoding="utf-8")
         save_file(self.state_dict(), folder / "codec.safetensors")
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote, as float32, ready for inference."""
-        decoder = cls(SpectralConfig.from_file(folder / "codec.json"))
+        decoder = cls(SpectralConfig.from_file(folder / CONFIG_FILE))
         decoder.load_state_dict(load_float32(folder / "codec.safetensors"))
         return decoder.eval().requires_grad_(False)

@@ -134,7 +134,8 @@ def copy_triton_parts(repository: Path) -> None:
         version = repository / model.name / "1"
         version.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(model / "config.pbtxt", repository / model.name / "config.pbtxt")
-        if (model / "configs").is_dir():
+        # The encoders of all these families look rows up in a table, which no engine does.
+        if (model / "configs").is_dir() and model.name != "encoder":
             shutil.copytree(model / "configs", repository / model.name / "configs")
         for adapter in (model / "1").glob("model.py"):
             shutil.copyfile(adapter, version / adapter.name)

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 import torch
-from talkahead.families.onnx_network import NetworkFile
-from torch import Tensor, nn
-from torch.export import Dim
+from talkahead.families.network_file import NetworkFile
+
+from build_engines.network_source import Trace
 
 OPSET = 20
 
-DynamicShapes = Mapping[str, Mapping[int, Dim] | None]
-"""By input: the dimensions that may be of any size."""
 
-
-def write_onnx(
-    network: nn.Module, example: tuple[Tensor, ...], dynamic: DynamicShapes, file: NetworkFile, path: Path
-) -> None:
-    """Traces a network on an example of its inputs, and has the file checked.
+def write_onnx(trace: Trace, file: NetworkFile, path: Path) -> None:
+    """Traces a network on an example of its inputs, has it simplified and the file checked.
 
     Args:
         file: the names of its tensors.
@@ -31,14 +25,15 @@ def write_onnx(
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of the exporter, on its own parts
         torch.onnx.export(
-            network.eval(),
-            example,
+            trace.network.eval(),
+            trace.example,
             path,
             input_names=list(file.inputs),
             output_names=list(file.outputs),
-            dynamic_shapes=dict(dynamic),
+            dynamic_shapes=dict(trace.dynamic),
             opset_version=OPSET,
             dynamo=True,
+            optimize=True,
             external_data=False,
             verbose=False,
         )

@@ -1,7 +1,9 @@
 """Compares an engine, as a server would load it, with torch in float32.
 
-Of the vocoder: frames that the talker speaks, in windows side by side, against each utterance decoded at
-once. Of the encoder: prompts of texts. Prints what was found and what is allowed; fails where that is less.
+Of the vocoder: frames that the talker speaks (of an imported voice: frames drawn at random), in windows side
+by side, against each utterance decoded at once, or against torch's windows where these join only nearly
+(XCodec2, NeuCodec). Of the encoder: prompts of texts. Prints what was found and what is allowed; fails where
+that is less.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from pathlib import Path
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import AUTO, TORCH
 from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.openvino_network import OPENVINO
 from talkahead.families.phonemic.native_network import NATIVE
 
-from build_engines.engine_sources import SOURCES
+from build_engines.network_sources import SOURCES
 from instruments.environment import REPOSITORY
 
-ENGINES = (AUTO, NATIVE, TORCH, ONNXRUNTIME)
+ENGINES = (AUTO, NATIVE, TORCH, ONNXRUNTIME, OPENVINO)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

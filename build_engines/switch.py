@@ -18,7 +18,7 @@ from talkahead.launcher.model_control import ModelControl
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from build_engines.engine_sources import SOURCES
+from build_engines.network_sources import SOURCES
 
 _ASKED_S, _LOADED_S = 10.0, 300.0
 

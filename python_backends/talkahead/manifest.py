@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +33,7 @@ class Manifest:
         licence: of the artifact and of what it learned from.
         target: of what belongs to a talker (drafts, groups): `target_hash` of it; of an engine: sha256 of the
             weights that it was made of.
+        engine: of an engine: hash of the speech format, precision, shapes, versions of what made it, machine.
     """
 
     command: str
@@ -43,6 +44,7 @@ class Manifest:
     files: Mapping[str, str]
     licence: str
     target: str = ""
+    engine: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def version(self) -> str:

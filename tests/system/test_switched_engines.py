@@ -10,7 +10,8 @@ from time import perf_counter
 import pytest
 from hearing import SAME_FRAMES, Neighbour, difference, speak
 from served import REPOSITORY, Served, served
-from talkahead.families.onnx_network import ONNXRUNTIME, engine_folder
+from talkahead.families.network_file import onnx_folder
+from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.families.phonemic.onnx_decoder import NETWORK
 from talkahead.manifest import NAME
@@ -96,7 +97,7 @@ def test_an_engine_that_does_not_fit_is_refused_and_the_old_one_goes_on(
     alone = speak(client, **LONG)
     stream = Neighbour(client, alone, **LONG)
     for spoil, reason in ((cut_short, "is not the file that"), (remove_manifest, "build the engine with: ")):
-        spoil(engine_folder(repository / "vocoder" / "1"))
+        spoil(onnx_folder(repository / "vocoder" / "1"))
         capsys.readouterr()
         assert not switch(server, key, ONNXRUNTIME)
         refusal = capsys.readouterr().err

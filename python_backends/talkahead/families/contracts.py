@@ -38,10 +38,17 @@ Words = npt.NDArray[np.int32]
 NO_WORDS: Words = np.zeros((0, WORD_COLUMNS), np.int32)
 
 
-def require_engine(engine: str, engines: Sequence[str], whose: str) -> None:
-    """Raises ArtifactMismatch for one that is none of `engines`."""
+def require_engine(engine: str, on_cpu: Sequence[str], device: str, whose: str) -> None:
+    """Raises ArtifactMismatch for one that a network does not have on a device of a type.
+
+    Args:
+        on_cpu: those that it has on a CPU; elsewhere it has torch alone.
+    """
+    engines = (AUTO, *(on_cpu if device == "cpu" else (TORCH,)))
     if engine not in engines:
-        raise ArtifactMismatch(f"engine: {engine!r} is none of {whose}; allowed: {', '.join(engines)}")
+        raise ArtifactMismatch(
+            f"engine: {engine!r} is none of {whose} on {device}; allowed: {', '.join(engines)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,10 @@ class Decoded:
 
 class Codec(Protocol):
     """Frames to audio and back."""
+
+    @property
+    def precision(self) -> torch.dtype:
+        """Of the products of what decodes."""
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
         """Windows of different utterances, together. The joined audio of an utterance's windows does not

@@ -21,18 +21,20 @@ from torch import Tensor, nn
 
 from talkahead.backbone.strict_fields import StrictFields
 from talkahead.errors import ArtifactMismatch, TalkaheadError
-from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
+from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.cross_fade import cross_fade
-from talkahead.families.equal_widths import decoded_by_width, new_part
+from talkahead.families.cut_alike import decoded_alike
+from talkahead.families.fsq_network import NETWORK, FsqNetwork
 from talkahead.families.library import library
 from talkahead.families.library_weights import fill, present
+from talkahead.families.network_engines import Network, choose_engine, load_network
+from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.openvino_network import OPENVINO
 from talkahead.families.silence import silent_frame
 from talkahead.speech_format import SpeechFormat
 
 if TYPE_CHECKING:
-    from transformers import NeuCodecModel, Xcodec2Model
-
-    FsqModel = Xcodec2Model | NeuCodecModel
+    from talkahead.families.fsq_network import FsqModel
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _SPEAKING = ("quantizer", "acoustic_decoder")
@@ -58,8 +60,9 @@ class FsqCodec:
     back, 17.4 with 13 ahead (the reach of convolutions and overlaps). Each one ahead delays the first chunk.
     """
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
+    def __init__(self, folder: Path, device: torch.device, engine: str = TORCH) -> None:
         self._folder, self._device = folder, device
+        self._engine = choose_engine(engine, (OPENVINO, ONNXRUNTIME, TORCH), device, folder, NETWORK)
         self._model_class = getattr(library("transformers"), self.model_name)
         kind = StrictFields.of_file(present(folder / CONFIG)).take("model_type")
         if kind != self._model_class.config_class.model_type:
@@ -72,6 +75,9 @@ class FsqCodec:
             self._skeleton = self._model_class(self.config)
             self._shape_decoder(self._skeleton.acoustic_decoder)
         self._skeleton.to("meta")  # the library puts a tensor elsewhere
+        # The inverse transform, without the layer that makes what is transformed.
+        self._head = type(self._skeleton.acoustic_decoder.head)(self.config).to(device)
+        self._head.linear = nn.Identity()
         self._path = present(folder / WEIGHTS)
         self.can_encode = fill(
             self._skeleton, _shapes(self._path), self._path, lambda name: not name.startswith(_SPEAKING)
@@ -85,8 +91,12 @@ class FsqCodec:
             shutil.copyfile(source / name, folder / name)
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device) -> Self:
-        return cls(folder, device)
+    def load(cls, folder: Path, device: torch.device, engine: str = AUTO) -> Self:
+        return cls(folder, device, engine)
+
+    @property
+    def precision(self) -> torch.dtype:
+        return self._network.precision
 
     @property
     def sample_rate_hz(self) -> int:
@@ -116,22 +126,23 @@ class FsqCodec:
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
         """A carry is what the window before made of the first frame of its look-ahead, [hop]."""
-        audio = decoded_by_width(windows, lambda frames, _: self.samples(frames))
+        audio = decoded_alike(windows, lambda frames, _: self.samples(frames))
         return [self._joined(*each) for each in zip(windows, audio, carries, strict=True)]
 
     def _joined(self, window: CodecWindow, samples: Samples, carry: object | None) -> Decoded:
-        new = new_part(window, samples, self.hop).copy()
+        after = (window.context + window.new) * self.hop
+        new = samples[window.context * self.hop : after].copy()
         if carry is not None:
             new[: self.hop] = cross_fade(cast(Samples, carry), new[: self.hop])
-        after = (window.context + window.new) * self.hop
         tail = samples[after : after + self.hop].copy() if window.lookahead else None
         return Decoded(new.clip(-1.0, 1.0), tail)
 
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """All samples [B, W * hop] of windows int64 [B, W, 1]."""
-        decoded: Tensor = self._decoder.decode(audio_codes=frames.mT.to(self._device)).audio_values
-        return decoded[:, 0]
+        (spectra,) = self._network(frames.to(self._device))
+        audio: Tensor = self._head(spectra)
+        return audio[:, 0]
 
     @torch.inference_mode()
     def encode(self, audio: Samples) -> Frames:
@@ -149,7 +160,14 @@ class FsqCodec:
         """Makes the library's decoder the one that the configuration names, before it gets its weights."""
 
     @cached_property
-    def _decoder(self) -> FsqModel:
+    def _network(self) -> Network:
+        return (
+            FsqNetwork(self.decoder())
+            if self._engine == TORCH
+            else load_network(self._engine, self._folder, NETWORK)
+        )
+
+    def decoder(self) -> FsqModel:
         """The library's model, of which only what speaks is really there."""
         model = self._skeleton
         for name in _SPEAKING:

@@ -49,16 +49,13 @@ class TokenFamily:
 
     def prompt_encoder(self, folder: Path, device: torch.device, engine: str = AUTO) -> PromptEncoder:
         """Looking rows up is no work for a device."""
-        self._require_torch(engine)
+        require_engine(engine, (TORCH,), device.type, f"the prompt encoder of {self.name}")
         return TableEncoder(folder)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
         return CodeTokens(speech.codebooks)
 
     def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
-        self._require_torch(engine)
-        codec: Codec = import_module(f"talkahead.families.{self.name}.codec").load_codec(folder, device)
+        library = import_module(f"talkahead.families.{self.name}.codec")
+        codec: Codec = library.load_codec(folder, device, engine)
         return codec
-
-    def _require_torch(self, engine: str) -> None:
-        require_engine(engine, (AUTO, TORCH), f"the family {self.name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 import torch
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Frames
-from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork, engine_folder
+from talkahead.families.network_file import onnx_folder
+from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
+from talkahead.families.phonemic import onnx_decoder
 from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.families.phonemic.onnx_text_encoder import NETWORK
 from talkahead.families.phonemic.prompt import load_network
@@ -24,9 +27,9 @@ from talkahead.manifest import NAME, Manifest
 from tiny_voice import CODES, SPEECH, describe, write_repository
 from unit.families.codec_windows import cut, spoken
 
-from build_engines import codec_network
+from build_engines import export
 from build_engines.__main__ import main
-from build_engines.engine_sources import SOURCES
+from build_engines.network_sources import SOURCES
 
 CPU = torch.device("cpu")
 MODELS = tuple(SOURCES)
@@ -84,8 +87,8 @@ def test_prompts_of_any_length_and_voice_are_those_of_torch(built: Path, length:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_manifest_says_how_near_an_engine_comes(model: str, built: Path) -> None:
-    manifest = Manifest.read(engine_folder(built / model / "1"))
-    assert 0 < manifest.metrics["mean"] <= 1e-5
+    manifest = Manifest.read(onnx_folder(built / model / "1"))
+    assert 0 < manifest.metrics[ONNXRUNTIME]["mean"] <= 1e-5
     assert f"build_engines export {model} --repository {built}" in manifest.command
 
 
@@ -117,11 +120,11 @@ def test_another_network_does_not_pass_and_gets_no_name(
 ) -> None:
     """What is traced is of other weights than what it is compared with."""
     source = SOURCES[model](repository)
-    file, engine = source.version / "other.onnx", engine_folder(source.version)
+    file, engine = source.version / "other.onnx", onnx_folder(source.version)
     shutil.copyfile(engine / source.file.name, file)
     retrain(repository, model)
     shutil.rmtree(engine)
-    monkeypatch.setattr(type(source), "write", lambda _, path: shutil.copyfile(file, path))
+    monkeypatch.setattr(export, "write_onnx", lambda trace, _, path: shutil.copyfile(file, path))
     before = sorted(source.version.iterdir())
     assert main(["export", model, "--repository", str(repository)]) == 1
     shown = capsys.readouterr()
@@ -130,20 +133,26 @@ def test_another_network_does_not_pass_and_gets_no_name(
 
 
 def cut_short(repository: Path, model: str) -> None:
-    path = engine_folder(repository / model / "1") / SOURCES[model](repository).file.name
+    path = onnx_folder(repository / model / "1") / SOURCES[model](repository).file.name
     path.write_bytes(path.read_bytes()[:1_000])
 
 
 def remove_manifest(repository: Path, model: str) -> None:
-    (engine_folder(repository / model / "1") / NAME).unlink()
+    (onnx_folder(repository / model / "1") / NAME).unlink()
 
 
 def take_the_other(repository: Path, model: str) -> None:
     """The engine of the other model, manifest and all."""
     (other,) = set(MODELS) - {model}
-    folder = engine_folder(repository / model / "1")
+    folder = onnx_folder(repository / model / "1")
     shutil.rmtree(folder)
-    shutil.copytree(engine_folder(repository / other / "1"), folder)
+    shutil.copytree(onnx_folder(repository / other / "1"), folder)
+
+
+def change_format(repository: Path, _: str) -> None:
+    version = repository / "vocoder" / "1"
+    replace(SPEECH, max_positions=SPEECH.max_positions + 1).save(version)
+    describe(version)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -153,6 +162,7 @@ def take_the_other(repository: Path, model: str) -> None:
         (cut_short, "is not the file that manifest.json describes; rebuild it with: "),
         (remove_manifest, "manifest.json is missing; build the engine with: "),
         (retrain, "was made of other weights than "),
+        (change_format, "was made for another format than "),
         (take_the_other, "manifest.json describes no "),
     ],
 )
@@ -169,7 +179,7 @@ def test_files_that_are_no_such_network_are_refused(built: Path, tmp_path: Path)
     (tmp_path / NETWORK.name).write_bytes(b"onnx")
     with pytest.raises(ArtifactMismatch, match="is no network that ONNX Runtime takes"):
         OnnxNetwork(tmp_path / NETWORK.name, NETWORK, threads=1)
-    codec = engine_folder(built / "vocoder" / "1") / codec_network.NETWORK.name
+    codec = onnx_folder(built / "vocoder" / "1") / onnx_decoder.NETWORK.name
     with pytest.raises(ArtifactMismatch, match=r"takes and gives the tensors .*'codes'.*, not .*'symbols'"):
         OnnxNetwork(codec, NETWORK, threads=1)
 
@@ -180,11 +190,10 @@ def test_an_engine_that_there_is_not_is_refused(model: str, built: Path) -> None
         load(built, model, "tensorrt")
 
 
-def test_a_voice_of_another_family_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_encoder_without_a_network_is_refused(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = repository / "vocoder" / "1" / "format.json"
     path.write_text(path.read_text().replace('"phonemic"', '"llasa"'))
-    assert main(["export", "--repository", str(repository)]) == 1
-    assert (
-        "holds a voice of the family llasa; engines are made of phonemic voices alone"
-        in capsys.readouterr().err
-    )
+    assert main(["export", "encoder", "--repository", str(repository)]) == 1
+    assert "of the family llasa, whose encoder looks rows up in a table" in capsys.readouterr().err

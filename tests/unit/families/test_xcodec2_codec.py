@@ -243,7 +243,7 @@ def test_the_causal_variant_hears_five_frames_ahead_and_its_norms(
 
 
 def without_norms(codec: Xcodec2Codec) -> None:
-    for part in list(codec._decoder.acoustic_decoder.modules()):
+    for part in list(codec._network.decoder.modules()):
         for name, norm in list(part.named_children()):
             if isinstance(norm, nn.GroupNorm):
                 setattr(part, name, nn.Identity())

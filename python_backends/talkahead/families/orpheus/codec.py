@@ -3,30 +3,33 @@
 Its codes come in three rates: of a frame's seven, as the talker draws them, one is coarse, two are middle,
 four are fine. A fine code is a *latent* of `hop` / 4 samples.
 
-Shapes: B windows, W frames, 7 codes, L = 4 * W latents, N = W * hop samples.
+Shapes: B windows, W frames, 7 codes, N samples.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils import parametrize
 
-from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
-from talkahead.families.contracts import CodecWindow, Decoded, Frames, Samples
-from talkahead.families.equal_widths import decoded_by_width, new_part
+from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
+from talkahead.families.cut_alike import decoded_alike
 from talkahead.families.library import library
 from talkahead.families.library_weights import fill, present, torch_state
+from talkahead.families.network_engines import Network, choose_engine, load_network
+from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.orpheus.snac_layout import SnacLayout
+from talkahead.families.orpheus.snac_network import LEVELS, SnacNetwork
 from talkahead.families.silence import silent_frame
 from talkahead.speech_format import SpeechFormat
 from talkahead.weights import load_float32
@@ -35,12 +38,8 @@ if TYPE_CHECKING:
     from snac import SNAC
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-_LEVELS = ([0], [1, 4], [2, 3, 5, 6])
-"""Places of the coarse, the middle and the fine codes in a frame."""
 _CODES = 7
 _STRIDES = [4, 2, 1]
-_RESIDUAL_REACH = 3 * (1 + 3 + 9)
-"""Of a block's three convolutions of seven taps, in its own samples."""
 
 
 def convert_weights(source: Path, folder: Path) -> None:
@@ -52,71 +51,66 @@ def convert_weights(source: Path, folder: Path) -> None:
     save_file({name: value.contiguous() for name, value in state.items()}, folder / WEIGHTS)
 
 
-class _Frames:
-    """Which frames of their utterances the decoder is at, int64 [B, W]: told before each call of it."""
-
-    numbers: Tensor
-
-
-class _KeyedNoise(nn.Module):
-    """SNAC's noise block with noise that is keyed by the frame: the same however an utterance is cut.
-
-    Args:
-        linear: what the block shapes its noise with.
-        place, count: which one of the decoder's noise blocks.
-        size: samples of a frame at this block's rate.
-    """
-
-    def __init__(self, linear: nn.Module, frames: _Frames, place: int, count: int, size: int) -> None:
-        super().__init__()
-        self.linear, self._frames = linear, frames
-        self._place, self._count = place, count
-        self._noise = Noise(subframes=1, size=size)
-
-    def forward(self, signal: Tensor) -> Tensor:
-        noise = self._noise(self._frames.numbers * self._count + self._place)  # (B, W, size)
-        shaped: Tensor = noise.flatten(1)[:, None].to(signal.dtype) * self.linear(signal)
-        return signal + shaped
-
-
 class SnacCodec:
     """Codec of the family `orpheus`.
 
     Args:
         model: a `snac.SNAC` with its weights.
         can_encode: its encoder's weights are here as well.
+        load: what decodes instead of the model, when it is first asked for.
     """
 
-    def __init__(self, model: SNAC, device: torch.device, can_encode: bool = True) -> None:
+    def __init__(
+        self,
+        model: SNAC,
+        device: torch.device,
+        can_encode: bool = True,
+        load: Callable[[], Network] | None = None,
+    ) -> None:
         if model.vq_strides != _STRIDES or model.attn_window_size is not None:
             raise ArtifactMismatch(
                 f"{CONFIG}: vq_strides {model.vq_strides}, attn_window_size {model.attn_window_size}; "
                 f"allowed: {_STRIDES}, null: three codebooks, and no attention, as snac_24khz has them"
             )
-        self._frames, self.can_encode, self._device = _Frames(), can_encode, device
-        _key_noise(_blocks(model), self._frames)
+        self.layout, self.can_encode, self._device = SnacLayout.of(model), can_encode, device
         for part in [part for part in model.modules() if parametrize.is_parametrized(part, "weight")]:
             parametrize.remove_parametrizations(part, "weight")
         self.model = model.to(device).eval().requires_grad_(False)
+        self._load = load or self.network
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device) -> Self:
+    def load(cls, folder: Path, device: torch.device, engine: str = AUTO) -> Self:
         """Reads what `convert_weights` wrote; the encoder's tensors may be missing.
 
         Raises:
             ArtifactMismatch: others are missing, or unknown, or it is another kind of SNAC.
         """
         model, can_encode = _checked(folder / CONFIG, folder / WEIGHTS, load_float32)
-        return cls(model, device, can_encode)
+        file = SnacLayout.of(model).file
+        chosen = choose_engine(engine, (ONNXRUNTIME, TORCH), device, folder, file)
+        other = None if chosen == TORCH else partial(load_network, chosen, folder, file)
+        return cls(model, device, can_encode, other)
+
+    @property
+    def precision(self) -> torch.dtype:
+        return self._network.precision
+
+    def network(self) -> SnacNetwork:
+        """The model's own."""
+        return SnacNetwork(self.model)
+
+    @cached_property
+    def _network(self) -> Network:
+        return self._load()
 
     @property
     def hop(self) -> int:
-        return int(self.model.hop_length) * _STRIDES[0]
+        return self.layout.hop
 
     @property
     def reach_frames(self) -> int:
         """Frames before and behind a frame that are heard in it."""
-        return math.ceil(_reach([_rate(block) for block in _blocks(self.model)]) / self.hop)
+        return self.layout.reach_frames
 
     def speech_format(
         self, max_positions: int, segment_positions: int, silence: tuple[int, ...] | None = None
@@ -140,17 +134,29 @@ class SnacCodec:
         """Nothing is carried. A CPU decodes windows one by one: together they take more time (their tensors
         outgrow what the allocator keeps), and alone they are the same to the bit in any company.
         """
-        audio = decoded_by_width(windows, self.samples, most=1 if self._device.type == "cpu" else None)
-        return [Decoded(new_part(*each, self.hop), None) for each in zip(windows, audio, strict=True)]
+        audio = decoded_alike(windows, self._new_samples, most=1 if self._device.type == "cpu" else None)
+        return [Decoded(samples, None) for samples in audio]
+
+    def _new_samples(self, frames: Tensor, windows: Sequence[CodecWindow]) -> Tensor:
+        one, hop = windows[0], self.hop
+        firsts = [window.position - window.context for window in windows]
+        return self.samples(frames, firsts, range(one.context * hop, (one.context + one.new) * hop))
 
     @torch.inference_mode()
-    def samples(self, frames: Tensor, firsts: Sequence[int]) -> Tensor:
-        """All samples [B, N] of windows int64 [B, W, 7], whose first frames are those of number `firsts`."""
-        codes = frames.to(self._device)
-        places = torch.arange(frames.shape[1], device=self._device)
-        self._frames.numbers = torch.tensor(firsts, device=self._device)[:, None] + places
-        decoded: Tensor = self.model.decode([codes[:, :, level].flatten(1) for level in _LEVELS])
-        return decoded[:, 0]
+    def samples(self, frames: Tensor, firsts: Sequence[int], heard: range | None = None) -> Tensor:
+        """Audio [B, N] of windows int64 [B, W, 7], whose first frames are those of number `firsts`.
+
+        Args:
+            heard: which samples of each; None: all of them.
+        """
+        width = frames.shape[1]
+        heard = heard or range(width * self.hop)
+        given = self.layout.given(heard, width)
+        numbers = torch.tensor(firsts)[:, None] + torch.arange(width)
+        told = self.layout.told(numbers.to(self._device), given)
+        (audio,) = self._network(*(one.to(self._device) for one in (frames, *told)))
+        start = heard.start - given[-1].start * self.layout.rates[-1]
+        return audio[:, start : start + len(heard)]
 
     @torch.inference_mode()
     def encode(self, audio: Samples) -> Frames:
@@ -162,7 +168,7 @@ class SnacCodec:
         parameter = next(self.model.parameters())
         levels = self.model.encode(torch.from_numpy(audio).to(parameter)[None, None])
         frames = np.empty((levels[0].shape[1], _CODES), np.int32)
-        for places, codes in zip(_LEVELS, levels, strict=True):
+        for places, codes in zip(LEVELS, levels, strict=True):
             frames[:, places] = codes[0].reshape(len(frames), len(places)).cpu().numpy()
         return frames[: len(audio) // self.hop]
 
@@ -177,33 +183,6 @@ def _checked(config: Path, weights: Path, read: Callable[[Path], Mapping[str, Te
     except (TypeError, ValueError) as error:
         raise ArtifactMismatch(f"{config} is not SNAC's: {error}") from error
     return model, fill(model, read(weights), weights, _only_encodes)
-
-
-def _blocks(model: SNAC) -> list[nn.Sequential]:
-    """The decoder's blocks, each of which raises the rate: activation, convolution, noise, the rest."""
-    return [part.block for part in model.decoder.model if hasattr(part, "block")]
-
-
-def _rate(block: nn.Sequential) -> int:
-    return cast(nn.ConvTranspose1d, block[1]).stride[0]
-
-
-def _key_noise(blocks: Sequence[nn.Sequential], frames: _Frames) -> None:
-    """Gives the blocks noise that is keyed by `frames`, where they have any."""
-    size = _STRIDES[0]
-    for place, block in enumerate(blocks):
-        size *= _rate(block)
-        if isinstance(linear := getattr(block[2], "linear", None), nn.Module):
-            block[2] = _KeyedNoise(linear, frames, place, len(blocks), size)
-
-
-def _reach(rates: Sequence[int]) -> int:
-    """Samples that a latent is heard in before its own, and behind them."""
-    reach = 3
-    for rate in rates:
-        before = math.ceil(rate / 2)
-        reach = reach * rate + max(before, rate - before) + _RESIDUAL_REACH
-    return reach + 3
 
 
 def _only_encodes(name: str) -> bool:

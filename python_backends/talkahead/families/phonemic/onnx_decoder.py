@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.families.onnx_network import NetworkFile, OnnxNetwork
+from talkahead.families.network_file import NetworkFile
+from talkahead.families.onnx_network import OnnxNetwork
 from talkahead.families.phonemic.spectral_decoder import (
     CONFIG_FILE,
     NetworkOutput,
@@ -28,7 +29,7 @@ NETWORK = NetworkFile(
 class OnnxDecoder:
     """A `SpectralNetwork`."""
 
-    dtype = torch.float32
+    dtype = precision = torch.float32
 
     def __init__(self, network: OnnxNetwork, config: SpectralConfig) -> None:
         self._network, self.config = network, config

@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.families.onnx_network import NetworkFile, OnnxNetwork
+from talkahead.families.network_file import NetworkFile
+from talkahead.families.onnx_network import OnnxNetwork
 from talkahead.families.phonemic.text_encoder import TextEncoderConfig
 
 NETWORK = NetworkFile("encoder.onnx", "encoder.safetensors", ("symbols", "voice"), ("prompt",))
@@ -16,6 +17,8 @@ NETWORK = NetworkFile("encoder.onnx", "encoder.safetensors", ("symbols", "voice"
 
 class OnnxTextEncoder:
     """A `PromptNetwork`."""
+
+    precision = torch.float32
 
     def __init__(self, network: OnnxNetwork, config: TextEncoderConfig) -> None:
         self._network, self.config = network, config

@@ -72,8 +72,7 @@ class PhonemePromptEncoder:
 
 def load_network(folder: Path, device: torch.device, engine: str) -> PromptNetwork:
     """As it is served; raises ArtifactMismatch for an engine that there is not, or that does not fit."""
-    engines = (AUTO, TORCH, ONNXRUNTIME) if device.type == "cpu" else (AUTO, TORCH)
-    require_engine(engine, engines, f"this prompt encoder on {device.type}")
+    require_engine(engine, (TORCH, ONNXRUNTIME), device.type, "this prompt encoder")
     if engine == ONNXRUNTIME:
         return OnnxTextEncoder.load(folder)
     encoder = TextEncoder.load(folder)

@@ -160,6 +160,10 @@ class SpectralCodec:
         renderer = NativeRenderer if isinstance(network, NativeNetwork) else Renderer
         return cls(network, device, read_voices(folder), renderer)
 
+    @property
+    def precision(self) -> torch.dtype:
+        return self._network.precision
+
     def renderer(self, speed: float) -> Renderer:
         """One for each speed that was asked for; there are 700 thousandths."""
         if speed not in self._renderers:
@@ -207,8 +211,7 @@ class SpectralCodec:
 
 def _network(folder: Path, device: torch.device, engine: str) -> SpectralNetwork:
     """Raises ArtifactMismatch where the engine does not run on the device, or not here."""
-    engines = (AUTO, NATIVE, TORCH, ONNXRUNTIME) if device.type == "cpu" else (AUTO, TORCH)
-    require_engine(engine, engines, f"this codec on {device.type}")
+    require_engine(engine, (NATIVE, TORCH, ONNXRUNTIME), device.type, "this codec")
     if engine == ONNXRUNTIME:
         return OnnxDecoder.load(folder)
     decoder = SpectralDecoder.load(folder)

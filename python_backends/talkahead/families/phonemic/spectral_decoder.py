@@ -126,6 +126,10 @@ class SpectralNetwork(Protocol):
     def dtype(self) -> torch.dtype:
         """Of what it takes and gives."""
 
+    @property
+    def precision(self) -> torch.dtype:
+        """Of its products."""
+
     def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
         """Codes int64 [B, PITCH_BEFORE + T + lookahead], from `PITCH_BEFORE` frames before the first one on;
         which of them are frames of the utterance, bool alike; what the blocks saw last
@@ -168,6 +172,10 @@ class SpectralDecoder(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         return self.inward.weight.dtype
+
+    @property
+    def precision(self) -> torch.dtype:
+        return self.dtype
 
     def forward(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
         told = self.describe(codes, valid)

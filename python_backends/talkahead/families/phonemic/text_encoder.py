@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 import torch
 from safetensors.torch import save_file
@@ -43,6 +43,10 @@ class PromptNetwork(Protocol):
 
     @property
     def config(self) -> TextEncoderConfig: ...
+
+    @property
+    def precision(self) -> torch.dtype:
+        """Of its products."""
 
     def prompt(self, symbols: Tensor, voice: int) -> Tensor:
         """The prompt [T + 1, D] of one segment's symbols, int32 or int64 [T, 4]."""
@@ -105,6 +109,11 @@ class TextEncoder(nn.Module):
         prompts = functional.pad(self.norm(rows) * mask, (0, 0, 0, 1))
         start = (self.start + voice).expand(-1, 1, -1).to(prompts.dtype)
         return prompts.scatter(1, lengths[:, None, None].expand_as(start), start)
+
+    @property
+    def precision(self) -> torch.dtype:
+        dtype: torch.dtype = cast(SelfAttention, self.wide[0]).inward.weight.dtype
+        return dtype
 
     def to_bfloat16_products(self) -> Self:
         """Multiplies in bfloat16, in a fraction of the time where the CPU has such products; sums, norms and

@@ -14,22 +14,23 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from talkahead.backbone.decoder_choice import Precision
-from talkahead.families.contracts import AUTO, TORCH, Units
-from talkahead.families.onnx_network import NetworkFile, OnnxNetwork
-from talkahead.families.phonemic.onnx_text_encoder import NETWORK, OnnxTextEncoder
+from talkahead.errors import TalkaheadError
+from talkahead.families.contracts import Units
+from talkahead.families.network_file import NetworkFile
+from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic.frontend import NAME
+from talkahead.families.phonemic.onnx_text_encoder import NETWORK
 from talkahead.families.phonemic.prompt import load_network
 from talkahead.families.phonemic.text_encoder import PromptNetwork, TextEncoder
 from talkahead.text import TextFrontend
 from torch import Tensor, nn
 from torch.export import Dim
 
-from build_engines.engine_source import cpu_precision, version_folder
 from build_engines.figures import Figure, Parity, apart
-from build_engines.onnx_file import write_onnx
-from build_engines.spoken_frames import read_texts
+from build_engines.network_source import Trace, family_of, version_folder
+from build_engines.parity_material import read_texts
 
-_LIMITS = {Precision.FLOAT32: (1e-4, 1e-5), Precision.BFLOAT16: (1e-2, 2e-3)}
+_LIMITS = {torch.float32: (1e-4, 1e-5), torch.bfloat16: (1e-2, 2e-3)}
 """Largest and mean difference, by the precision of products."""
 _CPU = torch.device("cpu")
 
@@ -48,35 +49,36 @@ class _OneSegment(nn.Module):
 
 
 @dataclass(frozen=True)
-class EncoderNetwork:
-    """The `EngineSource` of the model `encoder`."""
+class EncoderSource:
+    """The `NetworkSource` of the model `encoder`."""
 
     repository: Path
 
     file: ClassVar[NetworkFile] = NETWORK
+    engines: ClassVar[tuple[str, ...]] = (ONNXRUNTIME,)
 
     @property
     def version(self) -> Path:
+        """Raises TalkaheadError where the encoder has no network."""
+        if (family := family_of(self.repository)) != NAME:
+            raise TalkaheadError(
+                f"--repository {self.repository} holds a voice of the family {family}, whose encoder looks "
+                f"rows up in a table; engines are made of the encoders of {NAME} voices alone"
+            )
         return version_folder(self.repository, "encoder")
 
-    def write(self, path: Path) -> None:
+    def trace(self) -> Trace:
         example = torch.zeros(16, 4, dtype=torch.int64), torch.tensor(0)
         dynamic = {"symbols": {0: Dim("units", min=1)}, "voice": None}
-        write_onnx(_OneSegment(TextEncoder.load(self.version)), example, dynamic, self.file, path)
-
-    def parity_of_file(self, path: Path) -> Parity:
-        reference = TextEncoder.load(self.version)
-        network = OnnxTextEncoder(OnnxNetwork(path, self.file, threads=1), reference.config)
-        return compare(network, reference, Precision.FLOAT32)
+        return Trace(_OneSegment(TextEncoder.load(self.version)), example, dynamic)
 
     def parity(self, engine: str) -> Parity:
-        network, reference = load_network(self.version, _CPU, engine), TextEncoder.load(self.version)
-        return compare(network, reference, cpu_precision(engine in (AUTO, TORCH)))
+        return compare(load_network(self.version, _CPU, engine), TextEncoder.load(self.version))
 
 
-def compare(network: PromptNetwork, reference: PromptNetwork, precision: Precision) -> Parity:
+def compare(network: PromptNetwork, reference: PromptNetwork) -> Parity:
     """Prompts of real texts in every voice, a recording's own among them."""
-    largest, mean = _LIMITS[precision]
+    largest, mean = _LIMITS[network.precision]
     symbols = [segment.symbols for text in read_texts() for segment in TextFrontend().segments(text)]
     asked = list(product(symbols, range(len(reference.config.voices) + 1)))
     found_largest, found_mean = apart(_prompts(network, asked), _prompts(reference, asked))

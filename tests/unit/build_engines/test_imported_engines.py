@@ -1,0 +1,122 @@
+"""Imported codecs by ONNX Runtime and OpenVINO do what torch does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fsq_folder import write_folder
+from snac_folder import published_folder
+from talkahead.errors import ArtifactMismatch
+from talkahead.families.contracts import AUTO, TORCH, Codec, Frames
+from talkahead.families.llasa.codec import Xcodec2Codec
+from talkahead.families.network_file import onnx_folder
+from talkahead.families.neutts.codec import NeuCodec
+from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.openvino_network import OPENVINO
+from talkahead.families.orpheus import codec as orpheus
+from talkahead.families.registry import load_family
+from talkahead.manifest import Manifest
+from talkahead.speech_format import SpeechFormat
+from tiny_voice import describe
+from transformers import NeuCodecModel, Xcodec2Model
+from unit.families.codec_windows import cut, spoken
+
+from build_engines.__main__ import main
+
+# SNAC scripts a function with torch.jit when it is imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
+CPU = torch.device("cpu")
+FRAMES, SIZES = 24, [4, 8, 1, 11]
+ENGINES = {"llasa": (ONNXRUNTIME, OPENVINO), "neutts": (ONNXRUNTIME, OPENVINO), "orpheus": (ONNXRUNTIME,)}
+
+
+def write_codec(family: str, folder: Path) -> None:
+    """A vocoder's version folder, as an import leaves it."""
+    codec: Any
+    if family == "orpheus":
+        orpheus.convert_weights(published_folder(folder.parent / "published"), folder)
+        codec = orpheus.load_codec(folder, CPU)
+    else:
+        write_folder(folder, {"llasa": Xcodec2Model, "neutts": NeuCodecModel}[family])
+        codec = {"llasa": Xcodec2Codec, "neutts": NeuCodec}[family].load(folder, CPU)
+    codec.speech_format(2048, 900, silence=(0,) * (7 if family == "orpheus" else 1)).save(folder)
+    describe(folder)
+
+
+@dataclass(frozen=True)
+class Built:
+    family: str
+    repository: Path
+
+    @property
+    def version(self) -> Path:
+        return self.repository / "vocoder" / "1"
+
+    def codec(self, engine: str) -> Codec:
+        return load_family(self.family).codec(self.version, CPU, engine)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    one = Built(request.param, tmp_path_factory.mktemp(request.param) / "repository")
+    one.version.mkdir(parents=True)
+    write_codec(one.family, one.version)
+    assert main(["export", "--repository", str(one.repository)]) == 0
+    return one
+
+
+def draw(speech: SpeechFormat, seed: int) -> Frames:
+    draw = np.random.default_rng(seed)
+    return np.stack([draw.integers(0, size, FRAMES) for size in speech.codebooks], axis=1).astype(np.int32)
+
+
+def test_windows_side_by_side_are_those_of_torch(built: Built) -> None:
+    speech = SpeechFormat.read(built.version)
+    utterances = [
+        list(cut(draw(speech, seed), SIZES, speech.context_frames, speech.lookahead_frames))
+        for seed in (1, 2)
+    ]
+    expected = spoken(built.codec(TORCH), utterances)
+    for engine in ENGINES[built.family]:
+        codec = built.codec(engine)
+        allowed = 5e-5 if codec.precision is torch.float32 else 2e-2
+        for audio, wanted in zip(spoken(codec, utterances), expected, strict=True):
+            np.testing.assert_allclose(audio, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
+
+
+def test_the_fastest_engine_that_was_exported_is_taken(built: Built, tmp_path: Path) -> None:
+    fastest = ENGINES[built.family][-1]
+    assert built.codec(AUTO).precision is built.codec(fastest).precision
+    assert type(built.codec(AUTO)._network) is type(built.codec(fastest)._network)  # type: ignore[attr-defined]
+    bare = Built(built.family, tmp_path)
+    bare.version.mkdir(parents=True)
+    for file in built.version.iterdir():
+        if file.is_file():
+            (bare.version / file.name).symlink_to(file)
+    assert isinstance(bare.codec(AUTO)._network, torch.nn.Module)  # type: ignore[attr-defined]
+    with pytest.raises(
+        ArtifactMismatch, match=rf"missing; build the engine with: .* vocoder --repository {tmp_path}"
+    ):
+        spoken(bare.codec(fastest), [list(cut(draw(SpeechFormat.read(bare.version), 1), [FRAMES], 0, 0))])
+
+
+def test_a_manifest_tells_of_every_engine_and_of_what_made_the_file(built: Built) -> None:
+    manifest = Manifest.read(onnx_folder(built.version))
+    assert set(manifest.metrics) == set(ENGINES[built.family])
+    assert all(0 < figures["mean"] <= 4e-3 for figures in manifest.metrics.values())
+    assert len(manifest.engine["shapes"]["codes"]) == 3
+    assert {"torch", "onnx", *ENGINES[built.family]} <= set(manifest.engine["versions"])
+
+
+def test_an_engine_that_a_codec_does_not_have_is_refused(built: Built) -> None:
+    allowed = "openvino, onnxruntime, torch" if OPENVINO in ENGINES[built.family] else "onnxruntime, torch"
+    with pytest.raises(
+        ArtifactMismatch, match=f"'native' is none of this codec on cpu; allowed: auto, {allowed}"
+    ):
+        built.codec("native")

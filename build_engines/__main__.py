@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from talkahead.errors import TalkaheadError
 
-from build_engines import calibrate, export, import_checkpoint, parity, switch
+from build_engines import build, calibrate, export, import_checkpoint, parity, switch
 
 STAGES = {
     "import-checkpoint": import_checkpoint,
     "calibrate": calibrate,
     "export": export,
+    "build": build,
     "parity": parity,
     "switch": switch,
 }

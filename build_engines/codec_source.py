@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import TORCH, Codec, CodecWindow, Samples
 from talkahead.families.network_file import NetworkFile
 from talkahead.families.registry import load_family
+from talkahead.families.tensorrt_network import TENSORRT, Gpu
 from talkahead.speech_format import SpeechFormat
 
 from build_engines.codec_traces import CodecTrace, codec_trace
@@ -52,13 +54,23 @@ class CodecSource:
     def _trace(self) -> CodecTrace:
         return codec_trace(family_of(self.repository))
 
+    def at(self, repository: Path) -> CodecSource:
+        return CodecSource(repository)
+
     def trace(self) -> Trace:
         return self._trace.of(self.version)
 
     def parity(self, engine: str) -> Parity:
         family, speech = load_family(family_of(self.repository)), SpeechFormat.read(self.version)
-        codec, reference = (family.codec(self.version, _CPU, one) for one in (engine, TORCH))
+        device = _gpu() if engine == TENSORRT else _CPU
+        codec, reference = family.codec(self.version, device, engine), family.codec(self.version, _CPU, TORCH)
         return compare(codec, reference, speech, frames_of(self.repository), self._trace)
+
+
+def _gpu() -> torch.device:
+    if Gpu.here() is None:
+        raise ArtifactMismatch(f"engine: {TENSORRT} runs on a GPU, and torch sees none here")
+    return torch.device("cuda:0")
 
 
 def compare(

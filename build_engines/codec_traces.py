@@ -18,7 +18,7 @@ from talkahead.families.neutts.codec import NeuCodec
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.openvino_network import OPENVINO
 from talkahead.families.orpheus.codec import SnacCodec
-from talkahead.families.phonemic import onnx_decoder
+from talkahead.families.phonemic import exported_decoder
 from talkahead.families.phonemic.spectral_decoder import BEFORE, PITCH_BEFORE, SpectralDecoder
 from torch import Tensor, nn
 from torch.export import Dim
@@ -48,14 +48,23 @@ def _spectral(version: Path) -> Trace:
     codes = torch.zeros(_ROWS, _FRAMES, dtype=torch.int64)
     before = torch.zeros(_ROWS, config.blocks, BEFORE, config.width)
     dynamic = {"codes": {0: rows, 1: length}, "valid": {0: rows, 1: length}, "before": {0: rows}}
-    return Trace(_FlatSpectra(decoder), (codes, codes == 0, before), dynamic)
+
+    def shapes(rows: int, frames: int) -> Mapping[str, tuple[int, ...]]:
+        long = (rows, PITCH_BEFORE + frames + config.lookahead)
+        return {"codes": long, "valid": long, "before": (rows, *before.shape[1:])}
+
+    return Trace(_FlatSpectra(decoder), (codes, codes == 0, before), dynamic, shapes)
 
 
 def _fsq(codec: type[FsqCodec]) -> Callable[[Path], Trace]:
     def trace(version: Path) -> Trace:
         codes = torch.zeros(_ROWS, _FRAMES, 1, dtype=torch.int64)
         dynamic = {"codes": {0: Dim("rows", min=1), 1: Dim("frames", min=2)}}
-        return Trace(FsqNetwork(codec(version, _CPU).decoder()), (codes,), dynamic)
+
+        def shapes(rows: int, frames: int) -> Mapping[str, tuple[int, ...]]:
+            return {"codes": (rows, max(frames, 2), 1)}
+
+        return Trace(FsqNetwork(codec(version, _CPU).decoder()), (codes,), dynamic, shapes)
 
     return trace
 
@@ -86,6 +95,7 @@ class Limits:
 
 
 _EXACT = Limits(1e-4, 1e-5, 0.01)
+_ROUNDED = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ class CodecTrace:
 
 
 def _fsq_trace(codec: type[FsqCodec]) -> CodecTrace:
-    limits = {torch.float32: _EXACT, torch.bfloat16: Limits(4e-2, 4e-3, 0.2)}
+    limits = {torch.float32: _EXACT, **dict.fromkeys(_ROUNDED, Limits(4e-2, 4e-3, 0.2))}
     engines = (ONNXRUNTIME, OPENVINO)
     return CodecTrace(_fsq(codec), lambda _: fsq_network.NETWORK, engines, limits, joins_exactly=False)
 
@@ -116,11 +126,11 @@ def _fsq_trace(codec: type[FsqCodec]) -> CodecTrace:
 _TRACES: Mapping[str, CodecTrace] = {
     "phonemic": CodecTrace(
         _spectral,
-        lambda _: onnx_decoder.NETWORK,
+        lambda _: exported_decoder.NETWORK,
         (ONNXRUNTIME,),
         # The largest difference is that of a pulse which rounding puts elsewhere: torch's own float32 is up
         # to 8e-4 from its float64.
-        {torch.float32: Limits(5e-3, 1e-5, 0.01), torch.bfloat16: Limits(2e-2, 1e-3, 0.2)},
+        {torch.float32: Limits(5e-3, 1e-5, 0.01), **dict.fromkeys(_ROUNDED, Limits(2e-2, 1e-3, 0.2))},
     ),
     "llasa": _fsq_trace(Xcodec2Codec),
     "neutts": _fsq_trace(NeuCodec),

@@ -67,6 +67,9 @@ class EncoderSource:
             )
         return version_folder(self.repository, "encoder")
 
+    def at(self, repository: Path) -> EncoderSource:
+        return EncoderSource(repository)
+
     def trace(self) -> Trace:
         example = torch.zeros(16, 4, dtype=torch.int64), torch.tensor(0)
         dynamic = {"symbols": {0: Dim("units", min=1)}, "voice": None}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from talkahead.errors import ArtifactMismatch
 
 from instruments import report
 
@@ -46,6 +47,11 @@ class Parity:
     def metrics(self) -> dict[str, float]:
         """As a manifest holds them."""
         return {one.name: one.value for one in self.figures}
+
+    def require(self, engine: str) -> None:
+        """Raises ArtifactMismatch where an engine does not pass."""
+        if not self.passes:
+            raise ArtifactMismatch(f"{engine} does not do what torch does in float32")
 
     def table(self) -> str:
         return report.markdown(

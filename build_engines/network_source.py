@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from build_engines.figures import Parity
 
+InputShapes = Callable[[int, int], Mapping[str, tuple[int, ...]]]
+"""Of so many windows of so many frames: by input."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -24,11 +27,13 @@ class Trace:
         network: takes tensors, gives a tuple of tensors.
         example: of its inputs.
         dynamic: by its parameters' names, as `torch.export` takes it: dimensions that may be of any size.
+        shapes: of its inputs for windows; None where more than rows and frames make them.
     """
 
     network: nn.Module
     example: tuple[Tensor, ...]
     dynamic: Mapping[str, Any]
+    shapes: InputShapes | None = None
 
 
 class NetworkSource(Protocol):
@@ -44,6 +49,9 @@ class NetworkSource(Protocol):
     @property
     def engines(self) -> Sequence[str]:
         """Those that run the file."""
+
+    def at(self, repository: Path) -> NetworkSource:
+        """The same model of another repository."""
 
     def trace(self) -> Trace: ...
 

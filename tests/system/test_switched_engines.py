@@ -12,8 +12,8 @@ from hearing import SAME_FRAMES, Neighbour, difference, speak
 from served import REPOSITORY, Served, served
 from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic.exported_decoder import NETWORK
 from talkahead.families.phonemic.native_network import NATIVE
-from talkahead.families.phonemic.onnx_decoder import NETWORK
 from talkahead.manifest import NAME
 from talkahead_client import Client
 from texts import SENTENCES

@@ -38,13 +38,15 @@ Words = npt.NDArray[np.int32]
 NO_WORDS: Words = np.zeros((0, WORD_COLUMNS), np.int32)
 
 
-def require_engine(engine: str, on_cpu: Sequence[str], device: str, whose: str) -> None:
+def require_engine(
+    engine: str, on_cpu: Sequence[str], device: str, whose: str, elsewhere: Sequence[str] = (TORCH,)
+) -> None:
     """Raises ArtifactMismatch for one that a network does not have on a device of a type.
 
     Args:
-        on_cpu: those that it has on a CPU; elsewhere it has torch alone.
+        on_cpu, elsewhere: those that it has.
     """
-    engines = (AUTO, *(on_cpu if device == "cpu" else (TORCH,)))
+    engines = (AUTO, *(on_cpu if device == "cpu" else elsewhere))
     if engine not in engines:
         raise ArtifactMismatch(
             f"engine: {engine!r} is none of {whose} on {device}; allowed: {', '.join(engines)}"

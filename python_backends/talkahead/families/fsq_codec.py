@@ -31,6 +31,7 @@ from talkahead.families.network_engines import Network, choose_engine, load_netw
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.openvino_network import OPENVINO
 from talkahead.families.silence import silent_frame
+from talkahead.families.tensorrt_network import TENSORRT
 from talkahead.speech_format import SpeechFormat
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class FsqCodec:
 
     def __init__(self, folder: Path, device: torch.device, engine: str = TORCH) -> None:
         self._folder, self._device = folder, device
-        self._engine = choose_engine(engine, (OPENVINO, ONNXRUNTIME, TORCH), device, folder, NETWORK)
+        on_cpu, on_gpu = (OPENVINO, ONNXRUNTIME, TORCH), (TORCH, TENSORRT)
+        self._engine = choose_engine(engine, on_cpu, device, folder, NETWORK, on_gpu)
         self._model_class = getattr(library("transformers"), self.model_name)
         kind = StrictFields.of_file(present(folder / CONFIG)).take("model_type")
         if kind != self._model_class.config_class.model_type:

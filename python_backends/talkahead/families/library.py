@@ -1,4 +1,4 @@
-"""Libraries that only some families need: an extra of the package, imported when such a family is loaded."""
+"""Libraries that not everybody needs: extras of the package, imported when they are used."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from types import ModuleType
 from talkahead.errors import TalkaheadError
 
 
-def library(name: str) -> ModuleType:
-    """Raises TalkaheadError where it is not installed."""
+def library(name: str, extra: str = "families") -> ModuleType:
+    """Raises TalkaheadError where it is not installed.
+
+    Args:
+        extra: which brings it.
+    """
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise TalkaheadError(
-            f"the package {name} is not here, which this family needs; install it with: "
-            "pip install 'talkahead[families]'"
+            f"the package {name} is not here; install it with: pip install 'talkahead[{extra}]'"
         ) from error

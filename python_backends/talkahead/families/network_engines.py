@@ -14,6 +14,7 @@ from talkahead.families.contracts import AUTO, TORCH, require_engine
 from talkahead.families.network_file import NetworkFile
 from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
 from talkahead.families.openvino_network import OPENVINO, OpenvinoNetwork
+from talkahead.families.tensorrt_network import TENSORRT, TensorrtNetwork
 
 
 class Network(Protocol):
@@ -26,26 +27,32 @@ class Network(Protocol):
     def __call__(self, *given: Tensor) -> list[Tensor]: ...
 
 
-_RUNTIMES: Mapping[str, type[OnnxNetwork] | type[OpenvinoNetwork]] = {
+_RUNTIMES: Mapping[str, type[OnnxNetwork] | type[OpenvinoNetwork] | type[TensorrtNetwork]] = {
     ONNXRUNTIME: OnnxNetwork,
     OPENVINO: OpenvinoNetwork,
+    TENSORRT: TensorrtNetwork,
 }
 """By the name of their package."""
 
 
 def choose_engine(
-    engine: str, on_cpu: Sequence[str], device: torch.device, version: Path, file: NetworkFile
+    engine: str,
+    on_cpu: Sequence[str],
+    device: torch.device,
+    version: Path,
+    file: NetworkFile,
+    on_gpu: Sequence[str] = (TORCH,),
 ) -> str:
     """An engine by its name; for `AUTO` the first one on a CPU whose package is here, if it has its file.
 
     Args:
-        on_cpu: engines of the network, the fastest first.
+        on_cpu, on_gpu: engines of the network, the fastest first.
         version: the model's version folder.
 
     Raises:
         ArtifactMismatch: the network has none of this name on the device.
     """
-    require_engine(engine, on_cpu, device.type, "this codec")
+    require_engine(engine, on_cpu, device.type, "this codec", on_gpu)
     if engine != AUTO:
         return engine
     if device.type != "cpu" or not file.is_in(version):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.library import library
 from talkahead.families.network_file import NetworkFile
 
 ONNXRUNTIME = "onnxruntime"
@@ -22,16 +23,14 @@ class OnnxNetwork:
         threads: that one pass computes on.
 
     Raises:
-        ArtifactMismatch: this is no such network, or ONNX Runtime is missing.
+        ArtifactMismatch: this is no such network.
+        TalkaheadError: ONNX Runtime is not installed.
     """
 
     precision = torch.float32
 
     def __init__(self, path: Path, file: NetworkFile, threads: int) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise ArtifactMismatch("engine onnxruntime: install the extra `engines`") from error
+        onnxruntime = library("onnxruntime", "engines")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         # A thread that waits for its next product would take the core from the other models.

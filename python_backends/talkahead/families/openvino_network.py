@@ -10,6 +10,7 @@ from torch import Tensor
 
 from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch
+from talkahead.families.library import library
 from talkahead.families.network_file import NetworkFile
 
 OPENVINO = "openvino"
@@ -24,14 +25,12 @@ class OpenvinoNetwork:
         threads: that one pass computes on.
 
     Raises:
-        ArtifactMismatch: this is no such network, or OpenVINO is missing.
+        ArtifactMismatch: this is no such network.
+        TalkaheadError: OpenVINO is not installed.
     """
 
     def __init__(self, path: Path, file: NetworkFile, threads: int) -> None:
-        try:
-            import openvino
-        except ImportError as error:
-            raise ArtifactMismatch("engine openvino: install the extra `engines`") from error
+        openvino = library("openvino", "engines")
         self.precision = torch.bfloat16 if has_bfloat16_products() else torch.float32
         options = {
             "INFERENCE_NUM_THREADS": threads,

@@ -15,7 +15,7 @@ from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Frames
 from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
-from talkahead.families.phonemic import onnx_decoder
+from talkahead.families.phonemic import exported_decoder
 from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.families.phonemic.onnx_text_encoder import NETWORK
 from talkahead.families.phonemic.prompt import load_network
@@ -128,7 +128,7 @@ def test_another_network_does_not_pass_and_gets_no_name(
     before = sorted(source.version.iterdir())
     assert main(["export", model, "--repository", str(repository)]) == 1
     shown = capsys.readouterr()
-    assert "| no |" in shown.out and "does not do what torch does, and is not kept" in shown.err
+    assert "| no |" in shown.out and "does not do what torch does in float32" in shown.err
     assert sorted(source.version.iterdir()) == before
 
 
@@ -179,7 +179,7 @@ def test_files_that_are_no_such_network_are_refused(built: Path, tmp_path: Path)
     (tmp_path / NETWORK.name).write_bytes(b"onnx")
     with pytest.raises(ArtifactMismatch, match="is no network that ONNX Runtime takes"):
         OnnxNetwork(tmp_path / NETWORK.name, NETWORK, threads=1)
-    codec = onnx_folder(built / "vocoder" / "1") / onnx_decoder.NETWORK.name
+    codec = onnx_folder(built / "vocoder" / "1") / exported_decoder.NETWORK.name
     with pytest.raises(ArtifactMismatch, match=r"takes and gives the tensors .*'codes'.*, not .*'symbols'"):
         OnnxNetwork(codec, NETWORK, threads=1)
 

@@ -20,10 +20,10 @@ from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
 from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic.exported_decoder import ExportedDecoder
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
 from talkahead.families.phonemic.native_network import NATIVE, NativeNetwork
 from talkahead.families.phonemic.native_renderer import NativeRenderer
-from talkahead.families.phonemic.onnx_decoder import OnnxDecoder
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_BEFORE,
@@ -36,6 +36,7 @@ from talkahead.families.phonemic.spectral_decoder import (
 from talkahead.families.phonemic.spectral_renderer import Renderer, Tail
 from talkahead.families.phonemic.timbre import Timbre
 from talkahead.families.phonemic.voice import Voice, read_voices
+from talkahead.families.tensorrt_network import TENSORRT
 from talkahead.native_library import NativeUnavailable
 from talkahead.speech_format import SpeechFormat
 
@@ -211,9 +212,9 @@ class SpectralCodec:
 
 def _network(folder: Path, device: torch.device, engine: str) -> SpectralNetwork:
     """Raises ArtifactMismatch where the engine does not run on the device, or not here."""
-    require_engine(engine, (NATIVE, TORCH, ONNXRUNTIME), device.type, "this codec")
-    if engine == ONNXRUNTIME:
-        return OnnxDecoder.load(folder)
+    require_engine(engine, (NATIVE, TORCH, ONNXRUNTIME), device.type, "this codec", (TORCH, TENSORRT))
+    if engine in (ONNXRUNTIME, TENSORRT):
+        return ExportedDecoder.load(folder, engine)
     decoder = SpectralDecoder.load(folder)
     if engine != TORCH and device.type == "cpu":
         try:

@@ -1,4 +1,4 @@
-"""The spectral decoder's network run by ONNX Runtime."""
+"""The spectral decoder's network run from its exported file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from talkahead.families.network_engines import Network, load_network
 from talkahead.families.network_file import NetworkFile
-from talkahead.families.onnx_network import OnnxNetwork
 from talkahead.families.phonemic.spectral_decoder import (
     CONFIG_FILE,
     NetworkOutput,
@@ -26,18 +26,18 @@ NETWORK = NetworkFile(
 )
 
 
-class OnnxDecoder:
+class ExportedDecoder:
     """A `SpectralNetwork`."""
 
-    dtype = precision = torch.float32
+    dtype = torch.float32
 
-    def __init__(self, network: OnnxNetwork, config: SpectralConfig) -> None:
-        self._network, self.config = network, config
+    def __init__(self, network: Network, config: SpectralConfig) -> None:
+        self._network, self.config, self.precision = network, config, network.precision
 
     @classmethod
-    def load(cls, version: Path) -> Self:
+    def load(cls, version: Path, engine: str) -> Self:
         """Of a vocoder's version folder."""
-        network = OnnxNetwork.load(version, NETWORK)
+        network = load_network(engine, version, NETWORK)
         return cls(network, SpectralConfig.from_file(version / CONFIG_FILE))
 
     def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:

@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own, beside = Configuration(_OPTION, exact, {}), Configuration("the usual server", usual, {})
         for streams in options.streams:
             load = Load(Mode.CLOSED, streams, options.seconds, None, {})
-            cells += by_turns(own, beside, load, options.slices)
+            one, other = by_turns([own, beside], load, options.slices)
+            cells += [one.over(other), other]
     print(cell.tables(cells))
     for one in cells:
         if one.gain is not None:

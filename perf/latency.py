@@ -45,8 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         for mode, streams in product(options.modes, options.streams):
             load = Load(mode, streams, options.seconds, options.voice, {})
-            other = None if beside is None else Configuration.of(server, beside)
-            cells += by_turns(Configuration.of(server, own), other, load, options.slices)
+            asked = [own] if beside is None else [own, beside]
+            first, *rest = by_turns([Configuration.of(server, one) for one in asked], load, options.slices)
+            cells += [first.over(rest[0]), *rest] if rest else [first]
     print(cell.tables(cells))
     if beside is not None:
         print(f"\n{sentence(environment, cells)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -37,27 +37,22 @@ def name_of(parameters: Mapping[str, ParameterValue]) -> str:
     return " ".join(f"{name}={value}" for name, value in parameters.items()) or "the server's default"
 
 
-def by_turns(own: Configuration, beside: Configuration | None, load: Load, slices: int) -> list[Cell]:
-    """The load in slices, each by both in turn, with the same texts and seeds; the next slice the other way
-    round. The first cell is `own`'s, with its gain over `beside`.
+def by_turns(configurations: Sequence[Configuration], load: Load, slices: int) -> list[Cell]:
+    """The load in slices, each by all in turn, with the same texts and seeds; the next slice the other way
+    round. A cell of each.
 
     Args:
         load: of each; its parameters are the configurations' own.
     """
     with contextlib.ExitStack() as clients:
-        turns = [
-            _Turn(one, clients.enter_context(Client(one.server.grpc)))
-            for one in (own, beside)
-            if one is not None
-        ]
+        turns = [_Turn(one, clients.enter_context(Client(one.server.grpc))) for one in configurations]
         for turn in turns:
             turn.warm_up(load)
         for part in range(slices):
             piece = replace(load, seconds=load.seconds / slices, part=part)
             for turn in turns if part % 2 == 0 else reversed(turns):
                 turn.run(piece, f"slice {part + 1} of {slices}")
-        cells = [turn.cell(load) for turn in turns]
-    return cells if beside is None else [cells[0].over(cells[1]), cells[1]]
+        return [turn.cell(load) for turn in turns]
 
 
 class _Turn:

@@ -8,8 +8,7 @@ from typing import Protocol
 
 import torch
 from talkahead.backbone.checkpoint import Checkpoint
-from talkahead.backbone.decoder_choice import Precision
-from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
@@ -37,23 +36,35 @@ class Forward(Protocol):
 
 
 class OurForward:
-    """The native decoder.
+    """The talker's decoder, by default the native one.
 
     Args:
         cache: positions that every slot holds.
         rows, nodes: at most.
+
+    Raises:
+        TalkaheadError: it cannot be had here.
     """
 
-    def __init__(self, folder: Path, precision: Precision, cache: int, rows: int, nodes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        precision: Precision,
+        cache: int,
+        rows: int,
+        nodes: int,
+        choice: DecoderChoice = DecoderChoice.NATIVE,
+    ) -> None:
         checkpoint = Checkpoint(folder)
         self._config = checkpoint.config
-        self._decoder = NativeDecoder(
+        self._decoder = load_decoder(
             checkpoint.config,
             checkpoint,
             num_slots=rows,
-            max_positions=cache,
+            max_positions=cache + nodes,
             max_nodes=nodes,
-            precision=precision.dtype,
+            dtype=precision.dtype,
+            choice=choice,
         )
         self._prompt = torch.randn(1, cache, checkpoint.config.hidden_size)
         for slot in range(rows):

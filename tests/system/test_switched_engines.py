@@ -56,10 +56,10 @@ def client(server: Served) -> Iterator[Client]:
         yield connected
 
 
-def switch(server: Served, key: Path, engine: str) -> bool:
+def switch(server: Served, key: Path, engine: str, *more: str, model: str = "vocoder") -> bool:
     """Whether the server took it."""
     where = ["--server", server.grpc, "--model-control", str(key)]
-    return main(["switch", "vocoder", engine, *where]) == 0
+    return main(["switch", model, engine, *more, *where]) == 0
 
 
 def test_streams_end_on_the_engine_that_they_began_with(server: Served, client: Client, key: Path) -> None:
@@ -105,6 +105,37 @@ def test_an_engine_that_does_not_fit_is_refused_and_the_old_one_goes_on(
         assert "python -m build_engines export vocoder --repository " in refusal
     stream.finish(after_s=0.0)
     assert difference(speak(client, **LONG).audio, alone.audio) < SAME_FRAMES
+
+
+def test_a_talker_is_drained_while_another_takes_what_is_new(
+    server: Served, client: Client, key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stream of many segments ends on the talker that it began with, frame by frame."""
+    native = speak(client, **LONG)
+    stream = Neighbour(client, native, **LONG)
+    assert switch(server, key, "torch", "--precision", "float32", model="talker")
+    switched_s = perf_counter()
+    assert "switch: talker from auto int8 to torch float32, in " in capsys.readouterr().out
+    torch = speak(client, **SHORT)
+    stream.finish(after_s=switched_s)
+    eventually(server.model_pids, lambda pids: len(pids) == 5)
+    for engine, precision, reason in (
+        (
+            "onnxruntime",
+            "int8",
+            "talker: parameter decoder: 'onnxruntime' is not accepted; allowed: auto, torch, native",
+        ),
+        (
+            "auto",
+            "int7",
+            "talker: parameter precision: 'int7' is not accepted; allowed: float32, bfloat16, int8",
+        ),
+    ):
+        assert not switch(server, key, engine, "--precision", precision, model="talker")
+        assert f"talker stays as it is: {reason}" in capsys.readouterr().err
+    assert difference(speak(client, **SHORT).audio, torch.audio) < SAME_FRAMES
+    assert switch(server, key, "auto", "--precision", "int8", model="talker")
+    assert difference(speak(client, **LONG).audio, native.audio) < SAME_FRAMES
 
 
 def test_names_and_keys_that_there_are_not_change_nothing(

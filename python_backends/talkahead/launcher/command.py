@@ -68,6 +68,11 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
                 f"--repository {serve.repository}: Triton cannot start a model named {model!r}; give it "
                 "a name of ASCII letters, digits and _.+- alone"
             )
+    if serve.config_name is not None and serve.config_name not in serve.config_names:
+        raise TalkaheadError(
+            f"--model-config-name {serve.config_name}: no model of {serve.repository} has "
+            f"configs/{serve.config_name}.pbtxt; allowed: {', '.join(serve.config_names) or 'none here'}"
+        )
     unknown = sorted(set(serve.threads) - set(serve.models))
     if unknown:
         raise TalkaheadError(f"--threads {unknown[0]}: the repository has {', '.join(serve.models)}")

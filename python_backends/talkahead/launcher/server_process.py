@@ -53,6 +53,11 @@ class ServeOptions:
     def models(self) -> list[str]:
         return sorted(path.parent.name for path in self.repository.glob("*/config.pbtxt"))
 
+    @property
+    def config_names(self) -> list[str]:
+        """What configurations of models are called, but for the usual ones."""
+        return sorted({path.stem for path in self.repository.glob("*/configs/*.pbtxt")})
+
 
 class ServerProcess:
     """A started server, with the folders that live as long as it does."""

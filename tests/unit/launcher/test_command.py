@@ -39,6 +39,18 @@ def test_threads_of_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.Cap
     assert "--threads singer: the repository has talker" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("there", "allowed"), [("onnxruntime", "onnxruntime"), ("", "none here")])
+def test_configurations_that_no_model_has(
+    there: str, allowed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "talker" / "configs").mkdir(parents=True)
+    (tmp_path / "talker" / "config.pbtxt").touch()
+    if there:
+        (tmp_path / "talker" / "configs" / f"{there}.pbtxt").touch()
+    assert command.main(["serve", "--repository", str(tmp_path), "--model-config-name", "onnx"]) == 1
+    assert f"has configs/onnx.pbtxt; allowed: {allowed}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["my talker", "rôle"])
 def test_a_model_that_triton_cannot_start(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

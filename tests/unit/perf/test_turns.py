@@ -15,7 +15,7 @@ ALONE = Load(Mode.CLOSED, 1, 0.0, None, {})
 def test_the_order_turns_round_from_slice_to_slice(triton: FakeTriton) -> None:
     server = Server(triton.address, None)
     own, beside = (Configuration(name, server, {"drafter": name}) for name in ("heads", "none"))
-    cells = by_turns(own, beside, ALONE, slices=3)
+    cells = by_turns([own, beside], ALONE, slices=3)
     asked = [stream.request.parameters for stream in triton.streams]
     warm_up = ["heads", "none"]
     turns = ["heads", "none", "none", "heads", "heads", "none"]
@@ -24,7 +24,8 @@ def test_the_order_turns_round_from_slice_to_slice(triton: FakeTriton) -> None:
     assert seeds[0::2] == seeds[1::2] and len(set(seeds)) == 3
     assert [cell.configuration for cell in cells] == ["heads", "none"]
     assert [len(cell.parts) for cell in cells] == [3, 3]
-    assert cells[0].gain is not None and cells[0].gain.over == "none" and cells[1].gain is None
+    gain = cells[0].over(cells[1]).gain
+    assert gain is not None and gain.over == "none" and cells[0].gain is None
 
 
 def test_an_error_is_a_sample_too(triton: FakeTriton) -> None:
@@ -33,7 +34,7 @@ def test_an_error_is_a_sample_too(triton: FakeTriton) -> None:
         return iter(())
 
     triton.script = fail
-    [cell] = by_turns(Configuration("it", Server(triton.address, None), {}), None, ALONE, slices=1)
+    [cell] = by_turns([Configuration("it", Server(triton.address, None), {})], ALONE, slices=1)
     assert (cell.spoken, cell.failed, cell.pair) == (0, 1, "none spoken")
     assert cell.parts[0].utterances[0].error == "INTERNAL: because"
     assert cell.row()["first chunk p50"] == "nan ms"

@@ -1,0 +1,47 @@
+"""The whole server with each engine of its codec, under the same loads by turns."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from instruments.server import server_at
+from perf.cell import Cell
+from perf.streams import Load, Mode
+from perf.turns import Configuration, by_turns
+
+_ENGINE = 'parameters {{ key: "engine" value {{ string_value: "{}" }} }}\n'
+
+
+def measure_served(
+    repository: Path, engines: Sequence[str], streams: Sequence[int], seconds: float, slices: int
+) -> list[Cell]:
+    """Of each number of closed streams: a cell for each engine, with its gain over the first."""
+    cells: list[Cell] = []
+    with ExitStack() as servers:
+        configurations = []
+        for engine in engines:
+            folder = Path(servers.enter_context(tempfile.TemporaryDirectory(prefix="talkahead-engines-")))
+            served = with_codec_engine(repository.resolve(), folder / "models", engine)
+            server = servers.enter_context(server_at(None, None, [], served))
+            configurations.append(Configuration(f"codec by {engine}", server, {}))
+        for count in streams:
+            load = Load(Mode.CLOSED, count, seconds, None, {})
+            first, *others = by_turns(configurations, load, slices)
+            cells += [first, *(other.over(first) for other in others)]
+    return cells
+
+
+def with_codec_engine(repository: Path, folder: Path, engine: str) -> Path:
+    """A repository of links in which the codec has an engine that its configuration does not name."""
+    folder.mkdir()
+    for model in (path.parent for path in repository.glob("*/config.pbtxt")):
+        (folder / model.name).mkdir()
+        for part in model.iterdir():
+            if (model.name, part.name) != ("vocoder", "config.pbtxt"):
+                (folder / model.name / part.name).symlink_to(part)
+    config = (repository / "vocoder" / "config.pbtxt").read_text(encoding="utf-8")
+    (folder / "vocoder" / "config.pbtxt").write_text(config + _ENGINE.format(engine), encoding="utf-8")
+    return folder

@@ -20,6 +20,7 @@ from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
 from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic import native_renderer
 from talkahead.families.phonemic.exported_decoder import ExportedDecoder
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
 from talkahead.families.phonemic.native_network import NATIVE, NativeNetwork
@@ -37,7 +38,7 @@ from talkahead.families.phonemic.spectral_renderer import Renderer, Tail
 from talkahead.families.phonemic.timbre import Timbre
 from talkahead.families.phonemic.voice import Voice, read_voices
 from talkahead.families.tensorrt_network import TENSORRT
-from talkahead.native_library import NativeUnavailable
+from talkahead.native_library import NativeUnavailable, load_library
 from talkahead.speech_format import SpeechFormat
 
 CONTEXT = PITCH_BEFORE - 1
@@ -158,8 +159,7 @@ class SpectralCodec:
     @classmethod
     def load(cls, folder: Path, device: torch.device, engine: str = AUTO) -> Self:
         network = _network(folder, device, engine)
-        renderer = NativeRenderer if isinstance(network, NativeNetwork) else Renderer
-        return cls(network, device, read_voices(folder), renderer)
+        return cls(network, device, read_voices(folder), _renderer(network, device))
 
     @property
     def precision(self) -> torch.dtype:
@@ -223,6 +223,17 @@ def _network(folder: Path, device: torch.device, engine: str) -> SpectralNetwork
             if engine == NATIVE:
                 raise ArtifactMismatch(f"engine: {NATIVE} cannot be had here: {error}") from error
     return decoder.to(device)
+
+
+def _renderer(network: SpectralNetwork, device: torch.device) -> type[Renderer]:
+    """Torch's with torch's network, and where nothing is compiled; on CPUs all others have the native one."""
+    if device.type != "cpu" or isinstance(network, SpectralDecoder):
+        return Renderer
+    try:
+        load_library(native_renderer.SOURCE)
+    except NativeUnavailable:
+        return Renderer
+    return NativeRenderer
 
 
 def _by_manner(windows: Sequence[CodecWindow]) -> dict[tuple[float, int], list[int]]:

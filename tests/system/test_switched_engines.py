@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 
 import pytest
 from hearing import SAME_FRAMES, Neighbour, difference, speak
 from served import REPOSITORY, Served, served
+from talkahead.families.contracts import TORCH
 from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.exported_decoder import NETWORK
@@ -78,6 +80,15 @@ def test_streams_end_on_the_engine_that_they_began_with(server: Served, client: 
         assert difference(speak(client, **SHORT).audio, short[after].audio) < SAME_FRAMES
     for stream, switched_s in over:
         stream.finish(after_s=switched_s)
+    eventually(server.model_pids, lambda pids: len(pids) == 5)
+
+
+def test_two_switches_at_once_come_one_after_the_other(server: Served, client: Client, key: Path) -> None:
+    stream = Neighbour(client, speak(client, **LONG), **LONG)
+    with ThreadPoolExecutor() as pool:
+        assert all(pool.map(lambda engine: switch(server, key, engine), (TORCH, NATIVE)))
+    stream.finish(after_s=0.0)
+    speak(client, **SHORT)
     eventually(server.model_pids, lambda pids: len(pids) == 5)
 
 

@@ -29,6 +29,8 @@ from talkahead.serving.reference_reader import ReferenceReader
 from talkahead.speech_format import SpeechFormat
 from talkahead_client import Client, Reference
 
+from build_engines.__main__ import main
+
 SAME_FRAMES = 1e-4
 """Full scale, between decodings of the same frames in windows of other company; other frames are a thousand
 times farther apart."""
@@ -124,15 +126,21 @@ class Imported:
 
 @contextmanager
 def imported(
-    family: str, write: Callable[[Path, Path], Public], folder: Path, *options: str
+    family: str, write: Callable[[Path, Path], Public], folder: Path, *options: str, is_exported: bool = False
 ) -> Iterator[Imported]:
-    """What `write` makes of two folders, a talker's and a codec's, imported with further options."""
+    """What `write` makes of two folders, a talker's and a codec's, imported with further options.
+
+    Args:
+        is_exported: its codec is decoded by the fastest engine that runs its exported network.
+    """
     public = write(folder / "public", folder / "codec")
     command = [sys.executable, "-m", "build_engines", "import-checkpoint", family, folder / "public"]
     command += ["--codec", folder / "codec", "--out", folder / "repository", *options]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=_LIMIT_S)
     assert done.returncode == 0, done.stderr
     _serve_float32(folder / "repository")
+    if is_exported:
+        assert main(["export", "--repository", str(folder / "repository")]) == 0
     with (
         served("--repository", folder / "repository", "--exit-timeout", "1") as server,
         Client(server.grpc) as client,

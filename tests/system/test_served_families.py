@@ -43,6 +43,8 @@ MADE: Mapping[str, tuple[str, Callable[[Path, Path], Public], tuple[str, ...]]] 
     "neutts": ("neutts", write_neutts, ()),
     "deaf neutts": ("neutts", write_deaf_neutts, ("--silence", "5")),
 }
+EXPORTED = ("orpheus", "deaf neutts")
+"""Decoded by ONNX Runtime, and by OpenVINO; the others by torch."""
 NAMED, HEARING = ("llasa", "orpheus", "deaf neutts"), ("llasa", "orpheus", "neutts")
 GREEDY: dict[str, ParameterValue] = {"temperature": 0.0, "repetition_penalty": 1.0, "drafter": "none"}
 SAMPLED: dict[str, ParameterValue] = {"seed": 3, "max_seconds": SECONDS}
@@ -65,7 +67,8 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
         def open_house(name: str) -> Imported:
             if name not in running:
                 family, write, options = MADE[name]
-                made = imported(family, write, tmp_path_factory.mktemp(family), *options)
+                folder = tmp_path_factory.mktemp(family)
+                made = imported(family, write, folder, *options, is_exported=name in EXPORTED)
                 running[name] = stack.enter_context(made)
             return running[name]
 

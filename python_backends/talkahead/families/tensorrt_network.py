@@ -63,8 +63,8 @@ class TensorrtNetwork:
     def __init__(self, plan: Path, file: NetworkFile, precision: torch.dtype) -> None:
         self._trt = library(TENSORRT, TENSORRT)
         self.precision = precision
-        runtime = self._trt.Runtime(self._trt.Logger(self._trt.Logger.WARNING))
-        self._engine = runtime.deserialize_cuda_engine(plan.read_bytes())
+        self._runtime = self._trt.Runtime(self._trt.Logger(self._trt.Logger.WARNING))
+        self._engine = self._runtime.deserialize_cuda_engine(plan.read_bytes())
         if self._engine is None:
             raise ArtifactMismatch(f"{plan} is no plan that this TensorRT takes")
         names = [self._engine.get_tensor_name(place) for place in range(self._engine.num_io_tensors)]

@@ -120,6 +120,31 @@ def test_the_reach_is_that_of_the_layers(codec: SnacCodec) -> None:
     assert 4511 < heard[-1] - 511 <= 4757
 
 
+@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("side", ["before", "behind"])
+def test_each_block_is_given_what_is_heard_and_no_more(codec: SnacCodec, block: int, side: str) -> None:
+    layout, heard, frames = codec.layout, range(3 * HOP, 9 * HOP), draw(12)
+    given = layout.given(heard, 12)
+    assert [len(one) for one in given] == [38, 208, 1568, 6188]  # of 48, 384, 3072, 12288
+    less = list(given)
+    first, stop = given[block].start + (side == "before"), given[block].stop - (side == "behind")
+    less[block] = range(first, stop)
+    whole, shorter = (spoken_of(codec, frames, heard, one) for one in (given, less))
+    assert np.abs(whole - shorter).max() > 1e-12  # rounding is a thousandth of that
+
+
+def spoken_of(
+    codec: SnacCodec, frames: Frames, heard: range, given: Sequence[range]
+) -> npt.NDArray[np.float64]:
+    """The samples `heard`, where blocks are given so much."""
+    codes, numbers = torch.from_numpy(frames.astype(np.int64))[None], torch.arange(len(frames))[None]
+    with torch.inference_mode():
+        (made,) = codec.network()(codes, *codec.layout.told(numbers, given))
+    start = heard.start - given[-1].start * codec.layout.rates[-1]
+    audio: npt.NDArray[np.float64] = made[0, start : start + len(heard)].numpy()
+    return audio
+
+
 def test_noise_is_heard_and_keyed_by_place(codec: SnacCodec) -> None:
     frames = np.repeat(draw(1), 12, axis=0)
     at_start = everything(codec, frames).reshape(12, HOP)

@@ -36,14 +36,22 @@ class Server:
 
 @contextlib.contextmanager
 def server_at(
-    grpc: str | None, metrics: str | None, serve_options: Sequence[str] = (), repository: Path | None = None
+    grpc: str | None,
+    metrics: str | None,
+    serve_options: Sequence[str] = (),
+    repository: Path | None = None,
+    prefix: Sequence[str] = (),
 ) -> Iterator[Server]:
-    """The server at an address, or (without one) a `talkahead serve` of its own, stopped at the end."""
+    """The server at an address, or (without one) a `talkahead serve` of its own, stopped at the end.
+
+    Args:
+        prefix: of its command, which becomes that command.
+    """
     if grpc is not None:
         yield Server(grpc, metrics)
         return
     served = [] if repository is None else ["--repository", str(repository)]
-    command = [sys.executable, "-m", "talkahead", "serve", *served, *serve_options]
+    command = [*prefix, sys.executable, "-m", "talkahead", "serve", *served, *serve_options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", errors="replace") as process:
         try:
             yield replace(_ready(process), launcher=process.pid)

@@ -84,6 +84,8 @@ _ENSEMBLE = re.compile(r"^in ensemble '[^']*', ")
 _NAMED_CODE = re.compile(r"^(" + "|".join([*_BY_CODE, "INTERNAL"]) + r"): ")
 # gRPC's own words where a proxy or a connection ends a stream in the middle, under whatever code.
 _CUT = re.compile(r"RST_STREAM|Stream removed")
+# Triton's words for what comes while it stops, on a stream without a code.
+_STOPPING = re.compile(r"Server is stopping|Request for unknown model: '\w+' has no available versions")
 
 
 def from_status(code: str, details: str, *, is_speaking: bool) -> SpeechError:
@@ -98,7 +100,7 @@ def from_status(code: str, details: str, *, is_speaking: bool) -> SpeechError:
     named = _NAMED_CODE.match(message)
     if named:
         code, message = named.group(1), message[named.end() :]
-    elif code == "UNAVAILABLE" or _CUT.search(message):
+    elif code == "UNAVAILABLE" or _CUT.search(message) or _STOPPING.search(message):
         if is_speaking:
             return StreamBroken(f"the server went away while it spoke: {message}")
         return ServerUnavailable(message or code)

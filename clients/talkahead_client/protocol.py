@@ -74,6 +74,7 @@ PARAMETERS: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
     "chunk_frames": int,
     "urgency": int,
     "deadline_ms": int,
+    "health_check": bool,
 }
 """Request parameters that a server may know, with their types; the server refuses what it does not."""
 

@@ -127,6 +127,7 @@ SETTINGS: dict[str, Setting] = {
     "chunk_frames": Whole(1, 250),
     "urgency": Whole(1, 3, note=" (3 = first)"),
     "deadline_ms": Whole(1, 3_600_000),
+    "health_check": Flag(),
 }
 """Every request parameter of the ensemble `tts`. What goes together, `drafting/selection.py` knows."""
 
@@ -198,6 +199,8 @@ class RequestOptions(SamplingDefaults):
     """1 can wait, 3 goes first."""
     deadline_ms: int | None = None
     """The stream must have ended this long after it arrived."""
+    health_check: bool = False
+    """It is refused as soon as the server will drain, when other streams are still taken."""
 
     @property
     def speculation(self) -> dict[str, ParameterValue]:

@@ -61,17 +61,12 @@ def test_it_installs_the_same_torch_as_a_checkout() -> None:
     assert versions["deploy/Dockerfile"] == versions["Makefile"]
 
 
-def test_every_base_that_a_device_can_name_is_a_stage() -> None:
-    stages = set(re.findall(r"^FROM .* AS (\S+)$", DOCKERFILE, re.MULTILINE))
-    assert stages == {"base-cpu", "base-gpu"}
-    assert instructions("FROM")[-1] == "base-${DEVICE}"
-    devices = (default_of("DEVICE"), SERVICE["build"]["args"]["DEVICE"])
-    assert {f"base-{device}" for device in devices} == stages
-
-
-def test_compose_builds_on_the_image_that_is_the_default() -> None:
-    image = default_of("TRITON_IMAGE")
-    assert SERVICE["build"]["args"]["TRITON_IMAGE"] == f"${{TRITON_IMAGE:-{image}}}"
+def test_compose_builds_on_tritons_image_and_the_readme_says_so() -> None:
+    assert instructions("FROM") == ["${BASE_IMAGE}"]
+    base = SERVICE["build"]["args"]["BASE_IMAGE"]
+    image = base.removeprefix("${BASE_IMAGE:-").removesuffix("}")
+    assert base == f"${{BASE_IMAGE:-{image}}}" and image != default_of("BASE_IMAGE")
+    assert f"--build-arg BASE_IMAGE={image} " in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_all_that_is_copied_is_there_and_not_ignored() -> None:
@@ -105,5 +100,5 @@ def test_compose_waits_longer_than_the_server_takes_to_end() -> None:
     options = served()
     assert (
         seconds(SERVICE["stop_grace_period"])
-        > options["drain_timeout"] + options["exit_timeout"] + _EXIT_MARGIN_S
+        > options["drain_delay"] + options["drain_timeout"] + options["exit_timeout"] + _EXIT_MARGIN_S
     )

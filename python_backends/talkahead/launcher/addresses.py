@@ -90,11 +90,18 @@ class Addresses:
         except (OSError, http.client.HTTPException, ValueError, KeyError):
             return None
 
-    def speak(self, model: str, text: str, **inputs: object) -> str | None:
-        """One utterance over HTTP, read to its end; what went wrong, or None."""
+    def speak(
+        self, model: str, text: str, inputs: Mapping[str, object], timeout_s: float = _SPEECH_TIMEOUT_S
+    ) -> str | None:
+        """One utterance over HTTP, read to its end; what went wrong, or None.
+
+        Args:
+            inputs: other tensors, and parameters.
+            timeout_s: for each thing that is waited for.
+        """
         body = json.dumps({"TEXT": text, **inputs})
         host = self._reachable(self.http)
-        connection = http.client.HTTPConnection(host, self.http, timeout=_SPEECH_TIMEOUT_S)
+        connection = http.client.HTTPConnection(host, self.http, timeout=timeout_s)
         try:
             connection.request("POST", f"/v2/models/{model}/generate_stream", body)
             response = connection.getresponse()

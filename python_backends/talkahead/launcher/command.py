@@ -54,6 +54,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         log_level=LogLevel[options.log_level.upper()],
         threads=dict(options.threads),
         start_timeout_s=options.start_timeout,
+        drain_delay_s=options.drain_delay,
         drain_timeout_s=options.drain_timeout,
         exit_timeout_s=options.exit_timeout,
         restarts=options.restarts,
@@ -233,6 +234,14 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
         default=default.start_timeout_s,
         metavar="S",
         help="give up when the models are not ready by then (default: %(default)s)",
+    )
+    group.add_argument(
+        "--drain-delay",
+        type=_seconds,
+        default=default.drain_delay_s,
+        metavar="S",
+        help="how long new streams are still taken after a signal, while health checks are refused already; "
+        "behind a proxy, what that needs to notice (default: %(default)s)",
     )
     group.add_argument(
         "--drain-timeout",

@@ -10,10 +10,10 @@ import math
 import time
 from collections.abc import Callable
 
+from talkahead.launcher.syllable import is_well
+
 _REST_S = 1.0
 """Between a syllable that was spoken and the next, however much the log complains."""
-_REFUSALS = ("RESOURCE_EXHAUSTED: ", "INVALID_ARGUMENT: ")
-"""What a server says that is well: it has no room, or speaks like recordings alone."""
 
 
 class PathWatch:
@@ -54,8 +54,7 @@ class PathWatch:
     def is_sick(self, failure: str) -> bool:
         """Told what has become of the syllable. One that was not spoken is asked for again, which decides."""
         self._is_asking = False
-        is_failure = bool(failure) and not any(refusal in failure for refusal in _REFUSALS)
-        was_failing, self._has_failed = self._has_failed, is_failure
+        was_failing, self._has_failed = self._has_failed, bool(failure) and not is_well(failure)
         if not self._has_failed:
             self._spoken_at = self._clock()
         return self._has_failed and was_failing

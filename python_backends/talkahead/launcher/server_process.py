@@ -20,7 +20,7 @@ from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import PlainNames, plain_folder
 from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.tls import Tls
-from talkahead.transport.rendezvous import draining_flag
+from talkahead.transport.rendezvous import draining_flag, leaving_flag
 
 _SHARED_MEMORY = Path("/dev/shm")
 _CLOSED_APIS = "shared-memory,trace,logging"
@@ -43,6 +43,7 @@ class ServeOptions:
     log_level: LogLevel = LogLevel.WARNING
     threads: Mapping[str, int] = field(default_factory=dict)
     start_timeout_s: float = 300.0
+    drain_delay_s: float = 0.0
     drain_timeout_s: float = 30.0
     exit_timeout_s: int = 10
     restarts: int = 3
@@ -101,6 +102,10 @@ class ServerProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def refuse_health_checks(self) -> None:
+        """Proxies send no more streams; those that come all the same are spoken."""
+        leaving_flag(self._meeting_place).touch()
 
     def refuse_new_streams(self) -> None:
         """The frontend answers from now on that the server is going away."""

@@ -228,9 +228,15 @@ class _Run:
     def _drain(self) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.
 
+        First it waits until proxies have noticed, by their health checks, that no more streams are wanted.
+
         A syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
         page that does not answer says nothing of them.
         """
+        self.server.refuse_health_checks()
+        if (delay_s := self.options.drain_delay_s) > 0:
+            self.show(f"health checks are refused, streams are taken for {delay_s:g} s more")
+            self._wait_until(lambda: self.signals.count > 1, delay_s)
         self.server.refuse_new_streams()
         deadline = time.monotonic() + self.options.drain_timeout_s
         shown: float | None = 0.0

@@ -10,9 +10,16 @@ from random import Random
 from talkahead.launcher.addresses import Addresses
 
 SPEECH_MODEL, CONTROL_MODEL = "tts", "control"
-_TEXT, _SECONDS = "Ready.", "0.5"
+TEXT, _SECONDS = "Ready.", "0.5"
+_REFUSALS = ("RESOURCE_EXHAUSTED: ", "INVALID_ARGUMENT: ", "deadline_ms: ")
+"""What a server says that is well: it has no room, speaks like recordings alone, or had no slot in time."""
 _SHOWN_BYTES = 2_000
 _RECORDING_S = 1.5
+
+
+def is_well(failure: str) -> bool:
+    """A syllable was not spoken, for a reason that is no sickness."""
+    return any(refusal in failure for refusal in _REFUSALS)
 
 
 class Syllable:
@@ -40,7 +47,7 @@ class Syllable:
             end.close()
 
     def _say(self) -> None:
-        failure = self._addresses.speak(SPEECH_MODEL, _TEXT, max_seconds=_SECONDS, **self._recording())
+        failure = self._addresses.speak(SPEECH_MODEL, TEXT, {"max_seconds": _SECONDS, **self._recording()})
         with suppress(OSError):  # nobody listens any more
             self._mouth.send((failure or "").encode()[:_SHOWN_BYTES])
 
@@ -51,4 +58,4 @@ class Syllable:
             return {}
         noise = Random(0)
         samples = [round(noise.uniform(-0.2, 0.2), 3) for _ in range(int(_RECORDING_S * rate))]
-        return {"REFERENCE_AUDIO": samples, "REFERENCE_TEXT": _TEXT}
+        return {"REFERENCE_AUDIO": samples, "REFERENCE_TEXT": TEXT}

@@ -28,7 +28,7 @@ from talkahead.serving.voices import Voices
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import FrontendTelemetry
 from talkahead.transport.receivers import ProgressReceiver
-from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
+from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63
@@ -85,7 +85,8 @@ class FrontendServer:
         self._text = family.frontend(config.folder, self._speech)
         deque(self._text.segments(_WARM_UP_TEXT, None), maxlen=0)
         self._references = ReferenceReader(self._speech, self._text, Manifest.read(vocoder).version)
-        self._draining = draining_flag(rendezvous_folder())
+        meeting_place = rendezvous_folder()
+        self._leaving, self._draining = leaving_flag(meeting_place), draining_flag(meeting_place)
         self._telemetry = FrontendTelemetry(api)
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
@@ -113,9 +114,9 @@ class FrontendServer:
 
     def _read(self, request: InferenceRequest, sender: ResponseSender) -> Utterance:
         asked_us = monotonic_ns() // 1_000
-        if self._draining.exists():
-            raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         options = RequestOptions.from_json(request.parameters(), self._sampling)
+        if self._draining.exists() or (options.health_check and self._leaving.exists()):
+            raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         select(options, self._offer)
         self._check_speed(options.speed)
         voice = self._wire.text(request, "VOICE")

@@ -40,6 +40,11 @@ def socket_path(folder: Path, prefix: str, address: int) -> Path:
     return folder / f"{prefix}{address}{SUFFIX}"
 
 
+def leaving_flag(folder: Path) -> Path:
+    """While this file is there, health checks are refused and streams are not: proxies shall notice first."""
+    return folder / "leaving"
+
+
 def draining_flag(folder: Path) -> Path:
     """While this file is there, new streams are refused. `folder` is where the models meet."""
     return folder / "draining"

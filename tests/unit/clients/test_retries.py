@@ -125,3 +125,15 @@ def test_a_connection_that_is_cut_is_no_ones_cancel(code: str) -> None:
     details = "Stream removed (RST_STREAM (Received RST_STREAM with error code 8))"
     assert type(from_status(code, details, is_speaking=True)) is StreamBroken
     assert type(from_status(code, details, is_speaking=False)) is ServerUnavailable
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        "[request id: x] Server is stopping, scheduler for model has stopped accepting new requests",
+        "Request for unknown model: 'tts' has no available versions",
+    ],
+)
+def test_a_server_that_stops_is_away(details: str) -> None:
+    """In Triton's own words, which come without a code."""
+    assert type(from_status("UNKNOWN", details, is_speaking=False)) is ServerUnavailable

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from talkahead.launcher.command import make_parser
-from talkahead_client.say import _parser as make_say_parser
+from talkahead.launcher.probe import _parser as make_probe_parser
 
 from deploy.chart import Manifest, variants
 
@@ -38,17 +36,11 @@ def options_of(manifests: list[Manifest]) -> argparse.Namespace:
     return make_parser().parse_args(["serve", *container_of(manifests)["args"]])
 
 
-def script_of(probe: dict[str, Any]) -> str:
-    shell, flag, script = probe["exec"]["command"]
-    assert (shell, flag) == ("sh", "-c")
-    return str(script)
-
-
-def said_by(probe: dict[str, Any]) -> argparse.Namespace:
-    """What `talkahead-say` takes the probe's arguments for."""
-    command = re.search(r"\$\(talkahead-say (.*) 2>&1 > /dev/null\)", script_of(probe))
-    assert command is not None
-    return make_say_parser().parse_args(shlex.split(command[1]))
+def asked_by(probe: dict[str, Any]) -> argparse.Namespace:
+    """What `talkahead-probe` takes the probe's arguments for."""
+    program, *arguments = probe["exec"]["command"]
+    assert program == "talkahead-probe"
+    return make_probe_parser().parse_args(arguments)
 
 
 def selectors_of(manifest: Manifest) -> Iterator[dict[str, str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,17 +13,15 @@ from exported import Exported, exported
 from rendered import (
     PROBES,
     VARIANTS,
+    asked_by,
     container_of,
     of_kind,
     options_of,
     pod_of,
-    said_by,
-    script_of,
     selectors_of,
 )
 from talkahead.cache_places import cache_places
 from talkahead.config import parameters_of
-from talkahead.launcher.path_watch import _REFUSALS
 from talkahead.launcher.supervisor import _EXIT_MARGIN_S
 
 from deploy.chart import DEFAULTS, FOLDER, Manifest
@@ -69,7 +65,8 @@ def test_options_are_those_of_the_server(manifests: list[Manifest]) -> None:
     container = container_of(manifests)
     options = options_of(manifests)
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"http": options.http_port, "grpc": options.grpc_port, "metrics": options.metrics_port}
+    opened = {"grpc": options.grpc_port, "metrics": options.metrics_port}
+    assert ports == (opened if options.tls_key else opened | {"http": options.http_port})
     assert options.host == "0.0.0.0"
     assert f"COPY model_repository {options.repository}\n" in DOCKERFILE
 
@@ -147,33 +144,29 @@ def test_probes_speak_a_syllable_on_the_servers_port(manifests: list[Manifest]) 
     options = options_of(manifests)
     for name in PROBES:
         probe = container_of(manifests)[name]
-        said = said_by(probe)
-        assert said.server == f"127.0.0.1:{options.grpc_port}"
-        assert said.output == "-" and said.text and said.max_seconds <= 1
-        assert said.deadline < probe["timeoutSeconds"]
+        asked = asked_by(probe)
+        assert (asked.host, asked.http_port) == ("127.0.0.1", options.http_port)
+        assert asked.deadline < probe["timeoutSeconds"]
 
 
-@pytest.mark.parametrize(
-    ("says", "status", "is_well"),
-    [
-        ("first chunk 40 ms", 0, True),
-        *((f"talkahead-say: {refusal}in so many words", 3, True) for refusal in _REFUSALS),
-        ("talkahead-say: UNAVAILABLE: the server is shutting down", 3, False),
-        ("talkahead-say: DEADLINE_EXCEEDED: no end after 10 s", 4, False),
-        ("Traceback", 1, False),
-    ],
-)
-def test_a_probe_fails_where_the_server_is_not_well(
-    tmp_path: Path, says: str, status: int, is_well: bool
-) -> None:
-    client = tmp_path / "talkahead-say"
-    client.write_text(f"#!/bin/sh\necho sound\necho '{says}' >&2\nexit {status}\n", encoding="utf-8")
-    client.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    script = script_of(container_of(VARIANTS[DEFAULTS].manifests())["livenessProbe"])
-    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, encoding="utf-8")
-    assert (done.returncode == 0) is is_well
-    assert (done.stdout, done.stderr) == ("", "" if is_well else f"{says}\n")
+def test_who_does_not_speak_is_unready_within_five_seconds(manifests: list[Manifest]) -> None:
+    probe = container_of(manifests)["readinessProbe"]
+    assert probe["periodSeconds"] + probe["failureThreshold"] * probe["timeoutSeconds"] <= 5
+
+
+def test_with_a_certificate_nobody_is_served_in_plain_text() -> None:
+    manifests = VARIANTS["tls"].manifests()
+    options = options_of(manifests)
+    (secret,) = [volume["secret"] for volume in pod_of(manifests)["volumes"] if "secret" in volume]
+    (mount,) = [one for one in container_of(manifests)["volumeMounts"] if one["name"] == "tls"]
+    files = (options.tls_certificate, options.tls_key, options.tls_client_ca)
+    assert [str(path) for path in files] == [
+        f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")
+    ]
+    assert secret["secretName"] == "talkahead-tls" and mount["readOnly"] is True
+    assert "http" not in str([of_kind(manifests, kind) for kind in ("Service", "NetworkPolicy")])
+    unasked = VARIANTS["tls"].manifests(tls={"clientCertificates": False})
+    assert options_of(unasked).tls_certificate and options_of(unasked).tls_client_ca is None
 
 
 def test_the_server_may_write_where_it_writes_and_nowhere_else(

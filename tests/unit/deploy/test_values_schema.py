@@ -89,7 +89,8 @@ def test_it_allows_what_the_server_allows() -> None:
         ("resources", {"limits": {"memory": "much"}}, r"/resources/limits/memory': .*\n?.*'much' does not"),
         ("storage", {"sharedMemory": "256"}, r"/storage/sharedMemory': '256' does not match pattern"),
         ("storage", {"cache": 256}, r"/storage/cache': got number, want string"),
-        ("probes", {"deadlineSeconds": 0}, r"/probes/deadlineSeconds': minimum: got 0, want 1"),
+        ("probes", {"timeoutSeconds": 5}, r"/probes/timeoutSeconds': maximum: got 5, want 4"),
+        ("tls", {"secret": "TLS"}, r"/tls/secret': 'TLS' does not match pattern"),
         ("autoscaling", {"openStreams": 0}, r"/autoscaling/openStreams': minimum: got 0, want 1"),
         ("autoscaling", {"enabled": "yes"}, r"/autoscaling/enabled': got string, want boolean"),
         ("serviceMonitor", {"intervalSeconds": 90}, r"/serviceMonitor/intervalSeconds': maximum: got 90"),
@@ -117,6 +118,7 @@ def test_bad_values_are_refused(section: str, value: object, told: str) -> None:
             "rollout.maxSurge, rollout.maxUnavailable: both are 0",
         ),
         ({"repository": {"subPath": "llasa"}}, 'repository.subPath: "llasa" is a folder of a claim'),
+        ({"tls": {"clientCertificates": True}}, "tls.clientCertificates: true needs the certificates of a"),
         ({"autoscaling": {"enabled": True}}, "autoscaling.enabled: true needs metrics in Prometheus"),
     ],
 )

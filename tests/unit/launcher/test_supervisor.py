@@ -239,6 +239,17 @@ def test_open_streams_are_waited_for(launch: Launch, folder: Path) -> None:
     assert server.process.wait(20) == 0
 
 
+def test_new_streams_are_taken_until_proxies_know_or_a_second_signal(launch: Launch, folder: Path) -> None:
+    (folder / "open_streams").write_text("2")
+    server = launch("--drain-delay", "900")
+    server.ready()
+    server.process.send_signal(signal.SIGTERM)
+    server.wait_for("health checks are refused")
+    assert "draining" not in server.log
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(20) == 0
+
+
 @pytest.mark.parametrize("answer", ["late", "hangs up", "busy", "cut"])
 def test_open_streams_are_waited_for_while_the_metrics_page_does_not_answer(
     answer: str, launch: Launch, folder: Path

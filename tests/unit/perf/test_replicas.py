@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from perf.replicas import Loss
+from instruments.report import Spread
+from perf.replicas.lost import Loss
+from perf.replicas.rolled import Rolled, Turn
+from perf.replicas.sick import Blow, Sickness
 
 KEPT = Loss(
+    how="killed",
     streams=200,
     whole=195,
     cut=5,
@@ -43,3 +47,41 @@ def test_only_who_spoke_on_the_dead_replica_may_be_cut() -> None:
 )
 def test_anything_else_is_a_promise_broken(broken: dict[str, object]) -> None:
     assert not replace(KEPT, **broken).is_as_promised  # type: ignore[arg-type]
+
+
+NONE = Spread.of([])
+ROLLED = Rolled(
+    streams=300,
+    whole=300,
+    turns=[Turn(8, 5.5, 30.0), Turn(7, 5.8, 29.0)],
+    away_first_chunk_s=NONE,
+    first_chunk_s=NONE,
+    heard=[],
+)
+SICKNESS = Sickness(
+    model="talker",
+    blow=Blow.PAUSED,
+    known_s=3.0,
+    unready_s=4.0,
+    healed_s=40.0,
+    streams=60,
+    struck=8,
+    lost=0,
+    given_again=3,
+    heard=[],
+)
+
+
+def test_a_rolling_restart_under_load_fails_nobody() -> None:
+    assert ROLLED.is_as_promised
+    assert not replace(ROLLED, whole=299).is_as_promised
+    # Otherwise it was not under load.
+    assert not replace(ROLLED, turns=[Turn(8, 1.0, 9.0), Turn(0, 1.0, 9.0)]).is_as_promised
+
+
+@pytest.mark.parametrize(
+    "broken", [{"known_s": 5.5}, {"unready_s": 6.0}, {"lost": 1}, {"given_again": 0}], ids=str
+)
+def test_a_sick_replica_is_known_and_gets_streams_again_when_it_is_well(broken: dict[str, object]) -> None:
+    assert SICKNESS.is_as_promised
+    assert not replace(SICKNESS, **broken).is_as_promised  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from talkahead.families.text_tokens import TOKENIZER
 from talkahead.serving.frontend_server import FrontendServer
 from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import StreamProgress
-from talkahead.transport.rendezvous import draining_flag, rendezvous_folder
+from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
 from talkahead.transport.senders import ProgressSender
 from talkahead.types import SegmentHeader
 from tiny_voice import HOP, RATE_HZ, SPEECH
@@ -189,6 +189,15 @@ def test_a_draining_server_refuses(ask: Ask) -> None:
     draining_flag(rendezvous_folder()).touch()
     error = ask("Hello.").sender.error
     assert error is not None and error.code == TritonError.UNAVAILABLE
+
+
+def test_a_server_that_will_drain_refuses_health_checks_alone(ask: Ask) -> None:
+    check = {"health_check": True}
+    assert ask("Hello.", options=check).sender.error is None
+    leaving_flag(rendezvous_folder()).touch()
+    error = ask("Hello.", options=check).sender.error
+    assert error is not None and error.code == TritonError.UNAVAILABLE
+    assert ask("Hello.").sender.error is None
 
 
 def test_a_failure_after_the_first_segment_is_left_to_the_talker(

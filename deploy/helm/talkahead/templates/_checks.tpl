@@ -10,6 +10,9 @@
 {{- if and .repository.subPath (not .repository.claim) -}}
 {{- fail (printf "repository.subPath: %q is a folder of a claim; name that in repository.claim" .repository.subPath) -}}
 {{- end -}}
+{{- if and .tls.clientCertificates (not .tls.secret) -}}
+{{- fail "tls.clientCertificates: true needs the certificates of a secret; name that in tls.secret" -}}
+{{- end -}}
 {{- if and .autoscaling.enabled (not .serviceMonitor.enabled) -}}
 {{- fail "autoscaling.enabled: true needs metrics in Prometheus; set serviceMonitor.enabled to true" -}}
 {{- end -}}

@@ -25,9 +25,9 @@ and 5 s more that the launcher gives it).
 {{- add (include "talkahead.exitTimeout" .) 15 -}}
 {{- end -}}
 
-{{/* The syllable's deadline, and what its client takes to start. */}}
-{{- define "talkahead.probeTimeout" -}}
-{{- add .Values.probes.deadlineSeconds 5 -}}
+{{/* Of the time that a probe has, what its client does not take to start. */}}
+{{- define "talkahead.syllableDeadline" -}}
+{{- subf .Values.probes.timeoutSeconds 0.5 -}}
 {{- end -}}
 
 {{/* Failures of a probe, at this period, that last longer than a start may: the launcher speaks first, in the log. */}}

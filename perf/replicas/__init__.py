@@ -1,0 +1,1 @@
+"""What listeners notice of what happens to one of two replicas behind a proxy."""

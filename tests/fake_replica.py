@@ -82,7 +82,7 @@ def _health(answer: Path) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             body = answer.read_bytes()
-            self.send_response(200)
+            self.send_response(200 if body.decode() == WELL else 400)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -308,9 +308,9 @@ class _AsyncReader:
         """Whether asking once more is of no use: the cancel met the stream, or the server cannot take it."""
         request = wire.control_request("cancel", request_id=self.request_id)
         try:
-            response = await self._stub.ModelInfer(
-                request, timeout=CANCEL_DEADLINE_S, metadata=self._metadata
-            )
+            received = await self._call.initial_metadata() if self.reception.is_speaking else None
+            metadata = self._metadata + wire.replica_metadata(received)
+            response = await self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S, metadata=metadata)
             return control.read_cancelled(wire.control_result(response)) > 0
         except (grpc.RpcError, SpeechError, grpc.aio.UsageError):  # the last: a closed channel
             return True

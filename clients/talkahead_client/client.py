@@ -306,8 +306,10 @@ class _Reader:
     def _ask_to_end(self) -> bool:
         """Whether asking once more is of no use: the cancel met the stream, or the server cannot take it."""
         request = wire.control_request("cancel", request_id=self.request_id)
+        received = self._call.initial_metadata() if self.reception.is_speaking else None
+        metadata = self._metadata + wire.replica_metadata(received)
         try:
-            response = self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S, metadata=self._metadata)
+            response = self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S, metadata=metadata)
             return control.read_cancelled(wire.control_result(response)) > 0
         except (grpc.RpcError, SpeechError, ValueError):  # ValueError: the channel was closed meanwhile
             return True

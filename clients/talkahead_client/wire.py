@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +20,9 @@ TensorValue = str | bytes | int | npt.NDArray[np.float32]
 
 ROUTING_KEY = "talkahead-request-id"
 """Metadata by which a proxy sends a cancel to the replica that speaks the stream."""
+
+REPLICA_KEY = "talkahead-replica"
+"""Metadata in which a proxy that keeps no table names that replica, with the first chunk."""
 
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
@@ -53,7 +56,15 @@ def speech_request(
     return request
 
 
-def call_metadata(request_id: str | None) -> tuple[tuple[str, str], ...]:
+Metadata = tuple[tuple[str, str], ...]
+
+
+def replica_metadata(received: Iterable[tuple[str, str | bytes]] | None) -> Metadata:
+    """What a proxy has said of the replica that speaks a stream, for a call that must reach that one."""
+    return tuple((name, str(value)) for name, value in received or () if name == REPLICA_KEY)
+
+
+def call_metadata(request_id: str | None) -> Metadata:
     """Of a call about one stream, in ASCII.
 
     Not `triton_grpc_error: true`, which asks for real gRPC statuses: with it, Triton 24.10 crashes at about

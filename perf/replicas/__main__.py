@@ -10,6 +10,7 @@ from pathlib import Path
 
 from instruments import report
 from instruments.environment import REPOSITORY, Environment
+from instruments.proxy import Kind
 from perf.arguments import at_least
 from perf.replicas.lost import Loss, kill, unplug
 from perf.replicas.rolled import Rolled, roll
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         repository=options.repository,
         serve=serve,
         are_apart=options.namespaces,
+        proxy=options.proxy,
         together=options.together,
         seconds=options.seconds,
         retries=options.retries,
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.append(result)
     print(report.table([result.row() for result in results]))
     settings = {name: value for name, value in asdict(cast).items() if name != "repository"}
-    out = options.out or Path("perf/results") / f"replicas-{options.what}.json"
+    out = options.out or Path("perf/results") / f"replicas-{options.what}-{cast.proxy}.json"
     report.save(out, "replicas", environment, settings, results)
     return 0 if all(result.is_as_promised for result in results) else 1
 
@@ -103,8 +105,9 @@ def _add(
     add(
         "--namespaces", action="store_true", help="each replica in a network namespace of its own; needs root"
     )
+    add("--proxy", type=Kind, choices=list(Kind), default=Kind.HAPROXY, help="(%(default)s)")
     add("--repository", type=Path, default=REPOSITORY, help="(%(default)s)")
-    add("--out", type=Path, help="default: perf/results/replicas-WHAT.json")
+    add("--out", type=Path, help="default: perf/results/replicas-WHAT-PROXY.json")
     return parser
 
 

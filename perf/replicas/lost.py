@@ -92,10 +92,11 @@ def _lose(scene: Scene, streams: int, how: str) -> Loss:
     else:
         assert home is not None, "a wire of its own has only a replica in a network namespace"
         home.unplug()
+    scene.await_down(0, lost_s)
     heard = [one.result() for one in early]
     if how != "killed" and home is not None:
         home.plug_in()
-    returned_s = scene.await_change("first is UP", lost_s)
+    returned_s = scene.await_up(0, lost_s)
     before = scene.proxy.requests()
     heard += [one.result() for one in crowd.speak(streams - half)]
     after = scene.proxy.requests()
@@ -113,6 +114,6 @@ def _lose(scene: Scene, streams: int, how: str) -> Loss:
         silent_whole=sum(one.ending is Ending.WHOLE for one in silent),
         returned_s=returned_s,
         shares=(after[0] - before[0], after[1] - before[1]),
-        outages=scene.outages,
+        outages=scene.proxy.outages(),
         heard=heard,
     )

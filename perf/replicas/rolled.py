@@ -8,7 +8,6 @@ from threading import Event
 
 from instruments.report import Spread
 from perf.replicas.crowd import Ending, Heard
-from perf.replicas.replica import Replica
 from perf.replicas.scene import Scene, open_streams
 
 
@@ -64,10 +63,10 @@ def roll(scene: Scene) -> Rolled:
     over = Event()
     listeners = scene.crowd.keep_speaking(over)
     away, turns = [], []
-    for name, replica in (("first", scene.first), ("second", scene.second)):
+    for number in range(len(scene.replicas)):
         time.sleep(_BETWEEN_S)
         began = time.monotonic()
-        turns.append(_replace(scene, name, replica))
+        turns.append(_replace(scene, number))
         away.append((began, time.monotonic()))
     time.sleep(_BETWEEN_S)
     over.set()
@@ -91,13 +90,14 @@ _BETWEEN_S = 5.0
 """The load goes on meanwhile."""
 
 
-def _replace(scene: Scene, name: str, replica: Replica) -> Turn:
+def _replace(scene: Scene, number: int) -> Turn:
+    replica = scene.replicas[number]
     open_there = open_streams(replica)
     told_s = time.monotonic()
     replica.stop()
     ended_s = time.monotonic() - told_s
     replica.start()
-    return Turn(open_there, ended_s, scene.await_change(f"{name} is UP", told_s))
+    return Turn(open_there, ended_s, scene.await_up(number, told_s))
 
 
 def _quantiles(spread: Spread) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,12 @@ from tempfile import TemporaryDirectory
 from talkahead_client import Client
 
 from instruments.namespace import namespace
-from instruments.proxy import Proxy, proxy_before
+from instruments.proxy import Kind, Proxy, proxy_before
 from perf.replicas.crowd import Crowd
 from perf.replicas.replica import Replica
 
 _LOOK_S = 0.05
-_RETURN_LIMIT_S = 240.0
-_OUTAGE = re.compile(r"^Server replicas/\w+ is DOWN, .*", re.MULTILINE)
+_LIMIT_S = 240.0
 
 
 @dataclass(frozen=True)
@@ -29,27 +27,29 @@ class Scene:
     first: Replica
     second: Replica
     proxy: Proxy
-    log: Path
-    """The proxy's."""
     crowd: Crowd
 
-    def await_change(self, what: str, since_s: float, count: int = 1) -> float:
-        """Seconds since then until the proxy has said of its replicas so many times that one is UP or DOWN.
+    @property
+    def replicas(self) -> tuple[Replica, Replica]:
+        return self.first, self.second
 
-        Args:
-            what: as in "first is UP".
-        """
-        line = f"Server replicas/{what}"
-        while self.log.read_text(encoding="utf-8").count(line) < count:
-            if time.monotonic() > since_s + _RETURN_LIMIT_S:
-                raise SystemExit(f"after {_RETURN_LIMIT_S:g} s {line!r} is not in the proxy's log")
+    def await_down(self, number: int, since_s: float) -> float:
+        """Seconds since then until the proxy sends a replica no more streams; `number` is 0 or 1."""
+        return self._await(number, False, since_s)
+
+    def await_up(self, number: int, since_s: float) -> float:
+        """Seconds since then until it sends some again."""
+        return self._await(number, True, since_s)
+
+    def _await(self, number: int, is_up: bool, since_s: float) -> float:
+        while self.proxy.are_up()[number] is not is_up:
+            if time.monotonic() > since_s + _LIMIT_S:
+                raise SystemExit(
+                    f"after {_LIMIT_S:g} s the proxy does not find replica {number + 1} "
+                    f"{'well' if is_up else 'sick'}"
+                )
             time.sleep(_LOOK_S)
         return time.monotonic() - since_s
-
-    @property
-    def outages(self) -> list[str]:
-        """The proxy's words where it took a replica for sick or dead."""
-        return _OUTAGE.findall(self.log.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,14 @@ class Cast:
     Args:
         serve: options of `talkahead serve`.
         are_apart: each replica has a network namespace of its own, which needs root.
+        proxy: which one.
         together, seconds, retries: see `Crowd`.
     """
 
     repository: Path
     serve: Sequence[str]
     are_apart: bool
+    proxy: Kind
     together: int
     seconds: float
     retries: int
@@ -77,10 +79,9 @@ class Cast:
             first, second = (
                 stack.enter_context(Replica(home, self.serve, self.repository)) for home in homes
             )
-            log = folder / "haproxy.log"
-            proxy = stack.enter_context(proxy_before((first.addresses, second.addresses), log))
+            proxy = stack.enter_context(proxy_before((first.addresses, second.addresses), folder, self.proxy))
             crowd = Crowd(proxy.address, self.together, self.seconds, self.retries)
-            yield Scene(first, second, proxy, log, stack.enter_context(crowd))
+            yield Scene(first, second, proxy, stack.enter_context(crowd))
 
 
 def open_streams(replica: Replica) -> int:

@@ -1,26 +1,78 @@
-"""The proxy's health check is what the server takes for one."""
+"""The proxies' health checks are what the server takes for such, and tell in time who is sick."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from typing import Any
 
+import pytest
+import yaml
 from talkahead.config import RequestOptions
 from talkahead.launcher.syllable import _REFUSALS, TEXT
 
-HAPROXY = (Path(__file__).parents[3] / "deploy" / "haproxy" / "haproxy.cfg").read_text(encoding="utf-8")
+from deploy.chart import FOLDER
+
+HAPROXY = (FOLDER.parents[1] / "haproxy" / "haproxy.cfg").read_text(encoding="utf-8")
+ENVOY = yaml.safe_load((FOLDER / "files" / "envoy.yaml").read_text(encoding="utf-8"))
+KNOWN_WITHIN_S = 5.0
+TALKERS_PATIENCE_S = 2.0
+"""A talker whose codec hangs answers so much later than its deadline_ms."""
 
 
-def test_haproxy_asks_what_a_server_that_leaves_refuses() -> None:
+def envoys() -> dict[str, Any]:
+    (cluster,) = ENVOY["static_resources"]["clusters"]
+    (check,) = cluster["health_checks"]
+    return dict(check)
+
+
+def seconds(duration: str) -> float:
+    number, unit = re.fullmatch(r"([\d.]+)(ms|s)", duration).groups()  # type: ignore[union-attr]
+    return float(number) / (1e3 if unit == "ms" else 1)
+
+
+def asked() -> dict[str, dict[str, Any]]:
+    """By proxy."""
     body = re.search(r'body "(.*)"$', HAPROXY, re.MULTILINE)
     assert body is not None
-    asked = json.loads(body[1].replace('\\"', '"'))
-    assert asked.pop("TEXT") == TEXT
-    assert RequestOptions.from_parameters(asked).health_check
+    sent = bytes.fromhex(envoys()["http_health_check"]["send"]["text"])
+    return {"haproxy": json.loads(body[1].replace('\\"', '"')), "envoy": json.loads(sent)}
+
+
+def timing(proxy: str) -> tuple[float, float, float, int]:
+    """Seconds that a check may take, from one to the next, to the next after a failure; failures that count."""
+    if proxy == "envoy":
+        check = envoys()
+        times = (check["timeout"], check["interval"], check["unhealthy_edge_interval"])
+        return *map(seconds, times), check["unhealthy_threshold"]  # type: ignore[return-value]
+    limit = re.search(r"timeout check (\S+)", HAPROXY)
+    pace = re.search(r" inter (\S+) fastinter (\S+) .* fall (\d) ", HAPROXY)
+    assert limit is not None and pace is not None
+    return seconds(limit[1]), seconds(pace[1]), seconds(pace[2]), int(pace[3])
+
+
+@pytest.mark.parametrize("proxy", ["haproxy", "envoy"])
+def test_a_proxy_asks_what_a_server_that_leaves_refuses(proxy: str) -> None:
+    request = asked()[proxy]
+    assert request.pop("TEXT") == TEXT
+    assert RequestOptions.from_parameters(request).health_check
+
+
+@pytest.mark.parametrize("proxy", ["haproxy", "envoy"])
+def test_it_knows_in_time_who_hangs_and_hears_who_is_full(proxy: str) -> None:
+    limit_s, inter_s, again_s, failures = timing(proxy)
+    assert inter_s + failures * limit_s + (failures - 1) * again_s <= KNOWN_WITHIN_S
+    answered_s = asked()[proxy]["deadline_ms"] / 1e3
+    assert answered_s < limit_s < answered_s + TALKERS_PATIENCE_S
 
 
 def test_haproxy_takes_the_same_refusals_for_health() -> None:
     expected = re.search(r'http-check expect rstring "(.*)"$', HAPROXY, re.MULTILINE)
     assert expected is not None
     assert set(expected[1].split("|")) - {'IS_LAST\\":true'} == set(_REFUSALS)
+
+
+def test_envoys_request_can_be_read_in_its_comment() -> None:
+    text = (FOLDER / "files" / "envoy.yaml").read_text(encoding="utf-8")
+    (comment,) = re.findall(r"^ +# (\{.*\})$", text, re.MULTILINE)
+    assert bytes.fromhex(envoys()["http_health_check"]["send"]["text"]).decode() == comment

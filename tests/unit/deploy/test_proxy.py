@@ -1,4 +1,4 @@
-"""The real haproxy, with deploy's configuration, before two processes that act as replicas."""
+"""The real haproxy and Envoy, with deploy's configurations, before two processes that act as replicas."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from fake_replica import DRAINS, HESITATES, SPEAKS, STAYS_SILENT, WELL, FakeReplica
 from talkahead_client import AudioChunk, Client, ServerUnavailable, Speech, StreamBroken
 
-from instruments.proxy import Proxy, proxy_before
+from instruments.proxy import Kind, Proxy, proxy_before
 
-pytestmark = pytest.mark.needs("haproxy")
+KINDS = [pytest.param(kind, marks=pytest.mark.needs(str(kind)), id=str(kind)) for kind in Kind]
 
 LIMIT_S = 2.0
 """Within which everybody must know that a replica is gone."""
@@ -28,7 +28,6 @@ class House:
     replicas: tuple[FakeReplica, FakeReplica]
     client: Client
     proxy: Proxy
-    log: Path
 
     def open(self, count: int) -> list[tuple[int, Speech]]:
         """Streams that have spoken their first chunk, and the number of the replica that speaks each."""
@@ -49,10 +48,11 @@ class House:
             assert time.monotonic() < ends, "no replica has the stream"
             time.sleep(0.02)
 
-    def await_log(self, line: str, count: int = 1) -> None:
+    def await_up(self, first: bool, second: bool) -> None:
+        """Until the proxy sends new streams to these alone."""
         ends = time.monotonic() + 10
-        while self.log.read_text(encoding="utf-8").count(line) < count:
-            assert time.monotonic() < ends, self.log.read_text(encoding="utf-8")
+        while (are_up := self.proxy.are_up()) != (first, second):
+            assert time.monotonic() < ends, are_up
             time.sleep(0.02)
 
 
@@ -60,16 +60,20 @@ def spoken_by(chunk: AudioChunk) -> int:
     return chunk.stats.drafted
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+@pytest.fixture(params=KINDS)
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     with contextlib.ExitStack() as stack:
         first, second = (stack.enter_context(FakeReplica(number, tmp_path)) for number in (1, 2))
-        log = tmp_path / "haproxy.log"
-        proxy = stack.enter_context(proxy_before((first.addresses, second.addresses), log))
-        yield House((first, second), stack.enter_context(Client(proxy.address)), proxy, log)
+        replicas = (first.addresses, second.addresses)
+        proxy = stack.enter_context(proxy_before(replicas, tmp_path, request.param))
+        house = House((first, second), stack.enter_context(Client(proxy.address)), proxy)
+        house.await_up(True, True)
+        yield house
 
 
 def test_streams_of_one_connection_go_where_fewest_are(house: House) -> None:
+    # Those that come while a proxy is still connecting are counted nowhere.
+    house.share(6)
     opened = house.open(20)
     assert Counter(number for number, _ in opened) == {1: 10, 2: 10}
     for number, speech in opened:
@@ -82,7 +86,18 @@ def test_streams_of_one_connection_go_where_fewest_are(house: House) -> None:
     assert (after[0] - before[0], after[1] - before[1]) == (20, 0)
 
 
-def test_a_cancel_reaches_the_replica_that_speaks(house: House) -> None:
+def test_who_leaves_is_heard_by_the_replica_that_speaks(house: House) -> None:
+    opened = house.open(6)
+    before = house.proxy.requests()
+    for _, speech in opened:
+        speech.close()
+    after = house.proxy.requests()
+    # A cancel that meets nothing would be sent again.
+    assert (after[0] - before[0], after[1] - before[1]) == (3, 3)
+
+
+@pytest.mark.parametrize("house", [KINDS[0]], indirect=True)
+def test_to_haproxy_any_clients_cancel_is_about_a_replicas_stream(house: House) -> None:
     for number, speech in house.open(6):
         assert house.client.cancel(request_id=speech.request_id) == 1, number
 
@@ -108,39 +123,56 @@ def test_who_has_spoken_is_cut_and_who_has_not_is_spoken_elsewhere(house: House)
 
 def test_a_replica_that_comes_back_gets_streams_again(house: House) -> None:
     house.replicas[0].kill()
-    house.await_log("Server replicas/first is DOWN")
+    house.await_up(False, True)
     opened = house.open(2)
     assert [number for number, _ in opened] == [2, 2]
     house.replicas[0].start()
-    house.await_log("Server replicas/first is UP")
+    house.await_up(True, True)
     assert house.share(4) == {1: 3, 2: 1}
 
 
 def test_one_that_drains_gets_none_and_keeps_those_that_it_has(house: House) -> None:
     opened = house.open(4)
     house.replicas[0].answer(DRAINS)
-    house.await_log("Server replicas/first is DOWN")
+    house.await_up(False, True)
     assert house.share(3) == {2: 3}
-    assert [house.client.cancel(request_id=speech.request_id) for _, speech in opened] == [1] * 4
+    before = house.proxy.requests()
+    for _, speech in opened:
+        speech.close()
+    after = house.proxy.requests()
+    assert (after[0] - before[0], after[1] - before[1]) == (2, 2)
     house.replicas[0].answer(WELL)
-    house.await_log("Server replicas/first is UP")
+    house.await_up(True, True)
 
 
+@pytest.mark.parametrize("house", [KINDS[0]], indirect=True)
 @pytest.mark.parametrize(
     "refusal",
     ["RESOURCE_EXHAUSTED: 64 wait", "INVALID_ARGUMENT: a recording", "CANCELLED: deadline_ms: 1500 ms"],
 )
-def test_one_that_refuses_is_well(house: House, refusal: str) -> None:
+def test_to_haproxy_one_that_refuses_is_well(house: House, refusal: str) -> None:
     house.replicas[1].answer('{"error":"no"}')
     house.replicas[0].answer(f'{{"error":"{refusal}"}}')
-    house.await_log("Server replicas/second is DOWN")
+    house.await_up(True, False)
     assert house.share(3) == {1: 3}
+
+
+@pytest.mark.parametrize("house", [KINDS[1]], indirect=True)
+def test_to_envoy_one_that_refuses_is_full_unless_all_are(house: House) -> None:
+    house.replicas[0].answer('{"error":"CANCELLED: deadline_ms: 1500 ms have passed"}')
+    house.await_up(False, True)
+    assert house.share(3) == {2: 3}
+    house.replicas[1].answer('{"error":"RESOURCE_EXHAUSTED: 64 wait"}')
+    house.await_up(False, False)
+    ends = time.monotonic() + 10
+    while len(house.share(2)) < 2:
+        assert time.monotonic() < ends, "only one of two gets streams"
 
 
 def test_with_nobody_left_a_client_is_told_so_and_may_wait_for_one(house: House) -> None:
     for replica in house.replicas:
         replica.kill()
-    house.await_log("has no server available")
+    house.await_up(False, False)
     with pytest.raises(ServerUnavailable):
         next(house.client.speak(SPEAKS))
     waiting = house.client.speak(SPEAKS, retries=100)

@@ -6,15 +6,17 @@ call to the server's process, so they leave from a thread of their own: whoever 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Protocol
 
 from talkahead.errors import Code, TalkaheadError
-from talkahead.types import Ending
+from talkahead.types import Ending, StreamAccount
 
 OPEN_STREAMS = "talkahead_open_streams"
 """Streams whose client has not had the end yet: draining waits until this is 0."""
@@ -219,9 +221,19 @@ class TalkerTelemetry(Telemetry):
         """See `EngineTelemetry`."""
         self._post(lambda: self._speculation.count(drafter, verifier, drafted, accepted, committed))
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, account: StreamAccount) -> None:
         """See `EngineTelemetry`."""
-        self._post(lambda: self._ended.of(reason=ending).increment(1))
+
+        def report() -> None:
+            self._ended.of(reason=account.ending).increment(1)
+            figures = {
+                name: round(value, 3) if isinstance(value, float) else value
+                for name, value in asdict(account).items()
+                if value is not None and name != "request_id"
+            }
+            self._log.log_info(f"{account.name} ended: {json.dumps(figures)}")
+
+        self._post(report)
 
     def late(self, stream: str, seconds: float) -> None:
         """See `EngineTelemetry`."""

@@ -62,6 +62,33 @@ window's first new one, by the vocoder in samples from the chunk's first one."""
 
 
 @dataclass(frozen=True)
+class StreamAccount:
+    """What became of one stream, for its line of the log.
+
+    Args:
+        seconds: from its arrival to its end.
+        queue_s: until it had a slot; None: it never had one.
+        first_chunk_s: until its first audio had left the server; None: none did.
+        frames: that were sent to the codec.
+    """
+
+    stream: int
+    request_id: str
+    ending: Ending
+    seconds: float
+    queue_s: float | None
+    first_chunk_s: float | None
+    frames: int
+    target_steps: int
+    drafted: int
+    accepted: int
+
+    @property
+    def name(self) -> str:
+        return f"stream {self.stream} (request {self.request_id!r})"
+
+
+@dataclass(frozen=True)
 class IntHeader:
     """A frozen record of integers that travels as one INT64 tensor [k], k = number of fields."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from talkahead.transport.messages import LoadReport
-from talkahead.types import Ending
+from talkahead.types import StreamAccount
 
 
 class EngineTelemetry(Protocol):
@@ -33,7 +33,7 @@ class EngineTelemetry(Protocol):
     ) -> None:
         """A segment has left its slot: `committed[n]` of its target steps added n tokens."""
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, account: StreamAccount) -> None:
         """A stream is over: its last window left, or its error did."""
 
     def late(self, stream: str, seconds: float) -> None:
@@ -60,7 +60,7 @@ class NoTelemetry:
     ) -> None:
         return None
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, account: StreamAccount) -> None:
         return None
 
     def late(self, stream: str, seconds: float) -> None:

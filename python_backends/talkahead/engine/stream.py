@@ -151,6 +151,8 @@ class Stream:
         """None while it speaks, the reason of its last window while it drains."""
         self.deadline = deadline
         """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
+        self.first_chunk_s: float | None = None
+        """From the request to its first audio; None: none was heard."""
         self.waited_s = 0.0
         """What its listener has waited in all, once there was something to hear, for what came next."""
         self.is_blocked = False
@@ -249,6 +251,8 @@ class Stream:
         since = self._asked_at if self._heard_at is None else self._heard_at
         done = Acknowledged(window, now - since, self.slack_at(now))
         if ok:
+            if self.first_chunk_s is None:
+                self.first_chunk_s = done.wait_s
             # More for a listener who still has some, or has run dry.
             self.waited_s = self.waited_at(now)
             self.deadline = (max(self.deadline, now) if self._has_played else now) + window.seconds

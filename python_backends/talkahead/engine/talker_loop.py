@@ -27,7 +27,7 @@ from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
-from talkahead.types import Ending, WindowHeader
+from talkahead.types import Ending, StreamAccount, WindowHeader
 
 _MEMORY = 10
 """Observations that a mean remembers, about."""
@@ -303,12 +303,25 @@ class TalkerLoop:
 
     def _on_end(self, stream: Stream, ending: Ending) -> None:
         self._has_changed = True
-        began = self._first_slot_at.pop(stream, None)
+        began, now = self._first_slot_at.pop(stream, None), self._clock()
         if began is not None:
-            self._slot_s.add(self._clock() - began)
-        self._telemetry.ended(ending)
+            self._slot_s.add(now - began)
+        totals = stream.totals
+        account = StreamAccount(
+            stream=stream.id,
+            request_id=stream.request_id,
+            ending=ending,
+            seconds=now - stream.arrived_at,
+            queue_s=None if began is None else began - stream.arrived_at,
+            first_chunk_s=stream.first_chunk_s,
+            frames=stream.frames_sent,
+            target_steps=totals.target_steps,
+            drafted=totals.drafted,
+            accepted=totals.accepted,
+        )
+        self._telemetry.ended(account)
         if self._pace.is_late(stream.waited_s):
-            self._telemetry.late(f"stream {stream.id} (request {stream.request_id!r})", stream.waited_s)
+            self._telemetry.late(account.name, stream.waited_s)
 
     def _report(self) -> None:
         self._load = self._measured_load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from talkahead.config import SETTINGS
@@ -12,13 +13,14 @@ from talkahead.errors import Code, TalkaheadError
 from talkahead.launcher import drafts_command, gateway_command
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import SOURCE_ROOT
+from talkahead.launcher.log_line import LogFormat, LogLevel, LogLine
 from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import is_plain
-from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.server_process import ServeOptions
 from talkahead.launcher.speak import DRAFTING, PARAMETERS, option, speak
 from talkahead.launcher.supervisor import Supervisor, announce, show
 from talkahead.launcher.tls import Tls
+from talkahead.launcher.traces import Traces
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = make_parser().parse_args(given)
         status: int = options.run(options)
     except TalkaheadError as error:
-        show(f"error: {error}")
+        show(LogLine(str(error), LogLevel.ERROR))
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -51,6 +53,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         tls=tls,
         config_name=options.model_config_name,
         model_control=_model_control(options),
+        traces=_traces(options),
         log_level=LogLevel[options.log_level.upper()],
         threads=dict(options.threads),
         start_timeout_s=options.start_timeout,
@@ -99,8 +102,14 @@ def _model_control(options: argparse.Namespace) -> ModelControl | None:
     return None if path is None else ModelControl.read_or_made(path)
 
 
+def _traces(options: argparse.Namespace) -> Traces | None:
+    """Only `serve` has the options."""
+    url: str | None = getattr(options, "traces", None)
+    return None if url is None else Traces(url, options.trace_every)
+
+
 def _serve(options: argparse.Namespace) -> int:
-    return Supervisor(serve_options(options), show, announce).run()
+    return Supervisor(serve_options(options), partial(show, form=options.log_format), announce).run()
 
 
 def _speak(options: argparse.Namespace) -> int:
@@ -129,6 +138,26 @@ def make_parser() -> argparse.ArgumentParser:
         ("client-ca", "take clients alone whose certificates these have signed, in PEM"),
     ):
         tls.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=about)
+    serve.add_argument(
+        "--log-format",
+        type=LogFormat,
+        choices=list(LogFormat),
+        default=LogFormat.TEXT,
+        help="json: a line of JSON for each line of the log, with the request's id where it is about one; "
+        "--log-level info has a line for each stream (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--traces",
+        metavar="URL",
+        help="send OpenTelemetry traces to this collector, in OTLP over HTTP: http://HOST:4318/v1/traces",
+    )
+    serve.add_argument(
+        "--trace-every",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="of one request in N; 0: of those alone whose client sends a traceparent (default: %(default)s)",
+    )
     serve.add_argument(
         "--model-control",
         type=Path,

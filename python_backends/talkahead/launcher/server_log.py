@@ -6,7 +6,8 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
+
+from talkahead.launcher.log_line import LogLevel, LogLine
 
 _LINE = re.compile(r"(?P<level>[IWEFV])\d{4} (?P<time>\S+) +\d+ (?P<source>[^\]]+)\] (?P<text>.*)")
 _FAILED = re.compile(r"failed to load '(?P<model>[^']+)' version \d+: (?P<reason>.*)", re.DOTALL)
@@ -36,15 +37,6 @@ _UNTOLD = re.compile(r"Stub process '[^']+' is not healthy")
 """What Triton says of a model whose process is gone."""
 
 
-class LogLevel(IntEnum):
-    """What is shown: everything at least this grave."""
-
-    DEBUG = 0
-    INFO = 1
-    WARNING = 2
-    ERROR = 3
-
-
 _LEVELS = {
     "V": LogLevel.DEBUG,
     "I": LogLevel.INFO,
@@ -58,7 +50,7 @@ _LEVELS = {
 class ServerLog:
     """Reads the log of one server run, line by line."""
 
-    show: Callable[[str], None]
+    show: Callable[[LogLine], None]
     level: LogLevel = LogLevel.WARNING
     loaded: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)
@@ -87,7 +79,7 @@ class ServerLog:
         self.num_errors += level is LogLevel.ERROR and not is_noise
         self._is_shown = level >= self.level and (self.level is LogLevel.DEBUG or not is_noise)
         if self._is_shown:
-            self.show(f"{match['time'][:12]} {level.name.lower():7} {text}  ({match['source']})")
+            self.show(LogLine(text, level, match["source"], match["time"][:12]))
 
     def _notice(self, text: str) -> None:
         if match := _LOADED.search(text):
@@ -109,7 +101,7 @@ class ServerLog:
         # The stack of an error that Triton reports is noise; an exception that ended a process is not.
         self._is_shown |= line.startswith("Traceback ")
         if self._is_shown or not _TRACE.match(line):
-            self.show(f"             {line}")
+            self.show(LogLine(line, is_printed=True))
 
     def explains_end(self, model: str) -> bool:
         """Why a process ended: its model did not load, and has said why, or another's failure ended them all.

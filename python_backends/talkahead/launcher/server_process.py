@@ -16,10 +16,11 @@ from talkahead.config import MEETING_PLACE, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import prepare
+from talkahead.launcher.log_line import LogLevel
 from talkahead.launcher.model_control import ModelControl
 from talkahead.launcher.plain_names import PlainNames, plain_folder
-from talkahead.launcher.server_log import LogLevel
 from talkahead.launcher.tls import Tls
+from talkahead.launcher.traces import Traces
 from talkahead.transport.rendezvous import draining_flag, leaving_flag
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -40,6 +41,7 @@ class ServeOptions:
     """None: plain text."""
     model_control: ModelControl | None = None
     """None: closed."""
+    traces: Traces | None = None
     log_level: LogLevel = LogLevel.WARNING
     threads: Mapping[str, int] = field(default_factory=dict)
     start_timeout_s: float = 300.0
@@ -162,6 +164,8 @@ def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) 
     # The configurations are complete: guessing them would start every Python model twice.
     given = ["--disable-auto-complete-config", *(f"--{name}={value}" for name, value in flags.items())]
     locks = [f"{_CLOSED_APIS}:{secrets.token_hex(8)}={secrets.token_hex()}" for _ in _DOORS]
+    if options.traces is not None:
+        given += options.traces.server_flags
     return [*given, *(f"--{door}={lock}" for door, lock in zip(_DOORS, locks, strict=True))]
 
 

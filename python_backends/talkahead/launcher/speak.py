@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from talkahead.config import SPECULATION
+from talkahead.launcher.log_line import LogLine
 from talkahead.launcher.server_process import ServeOptions
 from talkahead.launcher.supervisor import Supervisor, show
 
@@ -47,7 +48,7 @@ class OneUtterance:
         self.status = _FAILED
 
     def start(self, ready_line: str) -> None:
-        show(ready_line)
+        show(LogLine(ready_line))
         threading.Thread(target=self._run, name="utterance", daemon=True).start()
 
     def _run(self) -> None:

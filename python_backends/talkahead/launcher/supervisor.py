@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from talkahead.launcher.log_line import LogFormat, LogLevel, LogLine
 from talkahead.launcher.path_watch import PathWatch
 from talkahead.launcher.process_watch import ModelProcess
 from talkahead.launcher.server_events import ModelEnded, ServerEvent, ServerEvents, Spoken, StopSignals
@@ -47,7 +48,7 @@ class Supervisor:
     """`run` serves until it is told to stop; what the user should see goes to `show` and `announce`."""
 
     def __init__(
-        self, options: ServeOptions, show: Callable[[str], None], announce: Callable[[str], None]
+        self, options: ServeOptions, show: Callable[[LogLine], None], announce: Callable[[str], None]
     ) -> None:
         self._options = options
         self._show = show
@@ -67,22 +68,25 @@ class Supervisor:
                 ending = self._run_once()
                 if ending.outcome is Outcome.STOPPED:
                     return 0
-                self._show(f"error: {ending.reason}")
+                self._show(LogLine(ending.reason, LogLevel.ERROR))
                 if time.monotonic() - began > _STEADY_S:
                     restarts_left = self._options.restarts
                 has_served = has_served or ending.outcome is Outcome.BROKE
                 if not has_served or restarts_left == 0:
-                    self._show("giving up")
+                    self._say("giving up")
                     return 1
                 restarts_left -= 1
-                self._show(f"restarting the server on the same ports ({restarts_left} restarts left)")
+                self._say(f"restarting the server on the same ports ({restarts_left} restarts left)")
+
+    def _say(self, text: str) -> None:
+        self._show(LogLine(text))
 
     def _run_once(self) -> Ending:
         server = ServerProcess(self._options)
         log = ServerLog(self._show, self._options.log_level)
         syllable = Syllable(self._options.addresses)
         events = ServerEvents(server, log, self._signals, syllable)
-        run = _Run(self._options, server, log, events, self._signals, syllable, self._show)
+        run = _Run(self._options, server, log, events, self._signals, syllable, self._say)
         try:
             ending = run.start()
             if ending is None:
@@ -266,9 +270,9 @@ class _Run:
         return Ending(Outcome.STOPPED)
 
 
-def show(line: str) -> None:
-    """Progress and the log, for people."""
-    print(line, file=sys.stderr, flush=True)
+def show(line: LogLine, form: LogFormat = LogFormat.TEXT) -> None:
+    """Progress and the log."""
+    print(form.write(line), file=sys.stderr, flush=True)
 
 
 def announce(line: str) -> None:

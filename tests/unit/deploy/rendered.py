@@ -9,7 +9,7 @@ from typing import Any
 from talkahead.launcher.command import make_parser
 from talkahead.launcher.probe import _parser as make_probe_parser
 
-from deploy.chart import Manifest, variants
+from deploy.chart import RELEASE, Manifest, variants
 
 VARIANTS = {variant.name: variant for variant in variants()}
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -19,9 +19,17 @@ def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
     return [one for one in manifests if one["kind"] == kind]
 
 
+def deployment_of(manifests: list[Manifest]) -> Manifest:
+    """Of the replicas."""
+    return next(one for one in of_kind(manifests, "Deployment") if one["metadata"]["name"] == RELEASE)
+
+
+def is_of_the_proxy(manifest: Manifest) -> bool:
+    return str(manifest["metadata"]["name"]) == f"{RELEASE}-proxy"
+
+
 def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
-    (deployment,) = of_kind(manifests, "Deployment")
-    pod: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    pod: dict[str, Any] = deployment_of(manifests)["spec"]["template"]["spec"]
     return pod
 
 

@@ -15,6 +15,8 @@ from rendered import (
     VARIANTS,
     asked_by,
     container_of,
+    deployment_of,
+    is_of_the_proxy,
     of_kind,
     options_of,
     pod_of,
@@ -73,7 +75,8 @@ def test_options_are_those_of_the_server(manifests: list[Manifest]) -> None:
 
 def test_ports_are_named_as_the_container_names_them(manifests: list[Manifest]) -> None:
     ports = {port["name"]: port["containerPort"] for port in container_of(manifests)["ports"]}
-    served = [port for one in of_kind(manifests, "Service") for port in one["spec"]["ports"]]
+    services = [one for one in of_kind(manifests, "Service") if not is_of_the_proxy(one)]
+    served = [port for one in services for port in one["spec"]["ports"]]
     assert {port["targetPort"]: port["port"] for port in served} == ports
     (policy,) = of_kind(manifests, "NetworkPolicy")
     let_in = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
@@ -81,9 +84,8 @@ def test_ports_are_named_as_the_container_names_them(manifests: list[Manifest]) 
 
 
 def test_every_object_is_about_the_pods(manifests: list[Manifest]) -> None:
-    (deployment,) = of_kind(manifests, "Deployment")
-    labels = deployment["spec"]["template"]["metadata"]["labels"].items()
-    selectors = [selector for one in manifests for selector in selectors_of(one)]
+    labels = deployment_of(manifests)["spec"]["template"]["metadata"]["labels"].items()
+    selectors = [selector for one in manifests if not is_of_the_proxy(one) for selector in selectors_of(one)]
     assert len(selectors) == 5
     assert all(selector and selector.items() <= labels for selector in selectors)
 
@@ -200,6 +202,52 @@ def test_the_image_is_of_the_packages_version() -> None:
     assert container_of(VARIANTS["gpu"].manifests())["image"] == f"talkahead:{version}-gpu"
 
 
+def test_the_proxy_finds_the_replicas_and_nothing_else_takes_it_for_one() -> None:
+    manifests = VARIANTS["proxied"].manifests()
+    (config,) = [one for one in of_kind(manifests, "ConfigMap") if is_of_the_proxy(one)]
+    envoy = yaml.safe_load(config["data"]["envoy.yaml"])
+    (cluster,) = envoy["static_resources"]["clusters"]
+    (locality,) = cluster["load_assignment"]["endpoints"]
+    (host,) = locality["lb_endpoints"]
+    headless = next(one for one in of_kind(manifests, "Service") if one["spec"].get("clusterIP") == "None")
+    options = options_of(manifests)
+    assert host["endpoint"]["address"]["socket_address"] == {
+        "address": headless["metadata"]["name"],
+        "port_value": options.grpc_port,
+    }
+    assert host["endpoint"]["health_check_config"]["port_value"] == options.http_port
+    (proxy,) = [one for one in of_kind(manifests, "Deployment") if is_of_the_proxy(one)]
+    labels = proxy["spec"]["template"]["metadata"]["labels"]
+    ours = [one for one in manifests if not is_of_the_proxy(one)]
+    assert not any(selector.items() <= labels.items() for one in ours for selector in selectors_of(one))
+    (listener,) = envoy["static_resources"]["listeners"]
+    (container,) = proxy["spec"]["template"]["spec"]["containers"]
+    assert container["ports"][0]["containerPort"] == listener["address"]["socket_address"]["port_value"]
+
+
+def test_with_a_policy_of_ones_own_the_proxy_still_reaches_the_replicas() -> None:
+    manifests = VARIANTS["proxied"].manifests(networkPolicy={"clients": [{"namespaceSelector": {}}]})
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    (proxy,) = [one for one in of_kind(manifests, "Deployment") if is_of_the_proxy(one)]
+    let_in = [peer.get("podSelector", {}).get("matchLabels") for peer in policy["spec"]["ingress"][0]["from"]]
+    assert proxy["spec"]["selector"]["matchLabels"] in let_in
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://otel:4318/v1/traces", 4318), ("https://otel.example/v1/traces", 443), ("http://otel/", 80)],
+)
+def test_traces_may_leave_to_their_collector_alone(url: str, port: int) -> None:
+    quiet = VARIANTS[DEFAULTS].manifests()
+    (policy,) = of_kind(quiet, "NetworkPolicy")
+    assert policy["spec"]["egress"] == [] and options_of(quiet).traces is None
+    manifests = VARIANTS[DEFAULTS].manifests(traces={"url": url, "every": 10})
+    options = options_of(manifests)
+    assert (options.traces, options.trace_every) == (url, 10)
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    assert [[one["port"] for one in rule["ports"]] for rule in policy["spec"]["egress"]] == [[53, 53], [port]]
+
+
 def test_only_the_autoscaler_says_how_many_replicas_there_are(manifests: list[Manifest]) -> None:
-    (deployment,) = of_kind(manifests, "Deployment")
+    deployment = deployment_of(manifests)
     assert ("replicas" in deployment["spec"]) is not bool(of_kind(manifests, "HorizontalPodAutoscaler"))

@@ -40,7 +40,7 @@ def asked() -> dict[str, dict[str, Any]]:
 
 
 def timing(proxy: str) -> tuple[float, float, float, int]:
-    """Seconds that a check may take, from one to the next, to the next after a failure; failures that count."""
+    """Seconds that a check may take, to the next one, to that after a failure; how many failures count."""
     if proxy == "envoy":
         check = envoys()
         times = (check["timeout"], check["interval"], check["unhealthy_edge_interval"])

@@ -12,7 +12,7 @@ import yaml
 from rendered import VARIANTS
 from talkahead.config import SETTINGS, Real
 from talkahead.cpu_path import CpuPath
-from talkahead.launcher.server_log import LogLevel
+from talkahead.launcher.log_line import LogLevel
 
 from deploy.chart import DEFAULTS, FOLDER, ChartError
 
@@ -90,6 +90,8 @@ def test_it_allows_what_the_server_allows() -> None:
         ("storage", {"sharedMemory": "256"}, r"/storage/sharedMemory': '256' does not match pattern"),
         ("storage", {"cache": 256}, r"/storage/cache': got number, want string"),
         ("probes", {"timeoutSeconds": 5}, r"/probes/timeoutSeconds': maximum: got 5, want 4"),
+        ("traces", {"url": "otel:4317"}, r"/traces/url': 'otel:4317' does not match pattern"),
+        ("server", {"logFormat": "xml"}, r"/server/logFormat': value must be one of 'text', 'json'"),
         ("tls", {"secret": "TLS"}, r"/tls/secret': 'TLS' does not match pattern"),
         ("autoscaling", {"openStreams": 0}, r"/autoscaling/openStreams': minimum: got 0, want 1"),
         ("autoscaling", {"enabled": "yes"}, r"/autoscaling/enabled': got string, want boolean"),
@@ -118,6 +120,10 @@ def test_bad_values_are_refused(section: str, value: object, told: str) -> None:
             "rollout.maxSurge, rollout.maxUnavailable: both are 0",
         ),
         ({"repository": {"subPath": "llasa"}}, 'repository.subPath: "llasa" is a folder of a claim'),
+        (
+            {"proxy": {"enabled": True}, "tls": {"secret": "a"}},
+            "proxy.enabled, tls.secret: the proxy speaks plain text with replicas",
+        ),
         ({"tls": {"clientCertificates": True}}, "tls.clientCertificates: true needs the certificates of a"),
         ({"autoscaling": {"enabled": True}}, "autoscaling.enabled: true needs metrics in Prometheus"),
     ],

@@ -24,7 +24,7 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import StreamProgress, WindowDone
-from talkahead.types import Ending, SegmentHeader, StopReason, WindowHeader
+from talkahead.types import Ending, SegmentHeader, StopReason, StreamAccount, WindowHeader
 from torch import Tensor
 
 VOICES = 64
@@ -160,13 +160,15 @@ class _Telemetry(NoTelemetry):
     def __init__(self) -> None:
         self.heard_chunks: list[tuple[float, float, float | None]] = []
         self.endings: list[Ending] = []
+        self.accounts: list[StreamAccount] = []
         self.lates: list[tuple[str, float]] = []
 
     def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
         self.heard_chunks.append((seconds, wait_s, slack_s))
 
-    def ended(self, ending: Ending) -> None:
-        self.endings.append(ending)
+    def ended(self, account: StreamAccount) -> None:
+        self.endings.append(account.ending)
+        self.accounts.append(account)
 
     def late(self, stream: str, seconds: float) -> None:
         self.lates.append((stream, seconds))
@@ -185,6 +187,7 @@ class Rig:
         self.logged: list[str] = []
         telemetry = _Telemetry()
         self.late, self.heard, self.endings = telemetry.lates, telemetry.heard_chunks, telemetry.endings
+        self.accounts = telemetry.accounts
         self._losses: list[tuple[WindowHeader, str]] = []
         self.loop = TalkerLoop(
             self.backbone,

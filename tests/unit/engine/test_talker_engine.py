@@ -18,7 +18,7 @@ from talkahead.transport.control_client import ControlClient
 from talkahead.transport.messages import LoadReport, WindowDone
 from talkahead.transport.receivers import AcknowledgementReceiver
 from talkahead.transport.senders import AcknowledgementSender
-from talkahead.types import Ending, SegmentHeader
+from talkahead.types import Ending, SegmentHeader, StreamAccount
 from talker_fakes import CONFIG, Outlet, ScriptedBackbone, script
 
 PATIENCE_S = 30.0
@@ -97,8 +97,8 @@ class Server:
         assert sum(committed) == committed[1]
         self.steps += sum(committed)
 
-    def ended(self, ending: Ending) -> None:
-        self.ends.append(ending)
+    def ended(self, account: StreamAccount) -> None:
+        self.ends.append(account.ending)
 
     def late(self, stream: str, seconds: float) -> None:
         """On a busy machine a stream may be."""

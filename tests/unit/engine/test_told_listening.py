@@ -86,6 +86,21 @@ def test_a_cancel_says_whose_it_was() -> None:
     assert rig.run() == math.inf
 
 
+def test_an_account_says_when_a_stream_was_first_heard_and_how_long_it_was() -> None:
+    rig = Rig()
+    rig.submit(1, 20)
+    rig.finish()
+    rig.submit(2, 60)
+    rig.run()
+    rig.loop.cancel(2, None)
+    rig.finish()
+    whole, left = rig.accounts
+    assert (whole.stream, whole.frames, whole.ending) == (1, 20, Ending.END_OF_SPEECH)
+    assert whole.first_chunk_s is not None and 0 <= whole.first_chunk_s <= whole.seconds
+    assert whole.queue_s == 0
+    assert (left.stream, left.ending) == (2, Ending.CANCELLED) and left.frames < 60
+
+
 def test_a_client_that_left_is_told_from_one_that_asked() -> None:
     rig = Rig(config=replace(CONFIG, vanished_after=4, vanished_grace_s=0.2))
     rig.submit(1, 90)

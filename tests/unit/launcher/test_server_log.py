@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from talkahead.launcher.server_log import LogLevel, ServerLog
+from talkahead.launcher.log_line import LogLevel
+from talkahead.launcher.server_log import ServerLog
 
 # As Triton 24.10 writes it, and as 25.x does: the text in quotes, line ends escaped.
 OLD = "{level}1121 03:02:02.682914 123 model_lifecycle.cc:642] {text}"
@@ -14,7 +15,7 @@ def shown() -> list[str]:
 
 
 def read(shown: list[str], *lines: str, level: LogLevel = LogLevel.WARNING) -> ServerLog:
-    log = ServerLog(shown.append, level)
+    log = ServerLog(lambda line: shown.append(str(line)), level)
     for line in lines:
         log.read(line)
     return log

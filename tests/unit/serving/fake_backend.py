@@ -114,12 +114,16 @@ class Logger:
     def __init__(self) -> None:
         self.errors: list[str] = []
         self.warnings: list[str] = []
+        self.infos: list[str] = []
 
     def log_error(self, message: str) -> None:
         self.errors.append(message)
 
     def log_warn(self, message: str) -> None:
         self.warnings.append(message)
+
+    def log_info(self, message: str) -> None:
+        self.infos.append(message)
 
 
 class Metrics:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from fake_backend import Metrics
 from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.launcher.log_line import LogLine
 from talkahead.telemetry import OPEN_STREAMS, FrontendTelemetry, TalkerTelemetry, Telemetry
 from talkahead.transport.messages import LoadReport
-from talkahead.types import Ending
+from talkahead.types import Ending, StreamAccount
 
 
 def test_stages_become_histograms() -> None:
@@ -37,12 +40,37 @@ def test_a_metric_that_fails_is_lost_alone() -> None:
 IDLE = LoadReport(active=0, queued=0, open_streams=0, slots=16, predicted_first_chunk_ms=40.0)
 
 
+ACCOUNT = StreamAccount(
+    stream=7,
+    request_id="call 3",
+    ending=Ending.END_OF_SPEECH,
+    seconds=2.00049,
+    queue_s=0.0,
+    first_chunk_s=None,
+    frames=80,
+    target_steps=40,
+    drafted=60,
+    accepted=40,
+)
+
+
+def test_a_stream_that_ends_has_a_line_of_the_log_with_its_request() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    telemetry.ended(ACCOUNT)
+    telemetry.close()
+    (line,) = metrics.Logger.infos
+    entry = json.loads(LogLine(line).json(datetime(2026, 1, 2, tzinfo=UTC)))
+    assert entry["request_id"] == "call 3" and entry["message"] == "stream 7 (request 'call 3') ended"
+    assert (entry["ending"], entry["seconds"], entry["frames"]) == ("end_of_speech", 2.0, 80)
+    assert "first_chunk_s" not in entry
+
+
 def test_the_talker_counts_its_streams() -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)
-    telemetry.ended(Ending.CANCELLED)
-    telemetry.ended(Ending.CANCELLED)
-    telemetry.ended(Ending.VANISHED)
+    for ending in (Ending.CANCELLED, Ending.CANCELLED, Ending.VANISHED):
+        telemetry.ended(replace(ACCOUNT, ending=ending))
     telemetry.close()
     ended = metrics.by_labels("talkahead_streams_ended_total")
     assert ended.pop("cancelled") == [1, 2] and ended.pop("vanished") == [1]

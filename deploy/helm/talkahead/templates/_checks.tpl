@@ -13,6 +13,9 @@
 {{- if and .tls.clientCertificates (not .tls.secret) -}}
 {{- fail "tls.clientCertificates: true needs the certificates of a secret; name that in tls.secret" -}}
 {{- end -}}
+{{- if and .proxy.enabled .tls.secret -}}
+{{- fail "proxy.enabled, tls.secret: the proxy speaks plain text with replicas; use one of both, and a mesh for TLS before a proxy" -}}
+{{- end -}}
 {{- if and .autoscaling.enabled (not .serviceMonitor.enabled) -}}
 {{- fail "autoscaling.enabled: true needs metrics in Prometheus; set serviceMonitor.enabled to true" -}}
 {{- end -}}

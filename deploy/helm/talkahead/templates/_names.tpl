@@ -12,6 +12,12 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Not of replicas: their Services and policies must not meet the proxy. */}}
+{{- define "talkahead.proxySelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-proxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "talkahead.labels" -}}
 {{ include "talkahead.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

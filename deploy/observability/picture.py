@@ -107,7 +107,7 @@ def _draw(panel: Panel, history: History, axis: Axes) -> None:
         axis.axhline(panel.limit, color="red", linestyle="--", linewidth=0.8)
     axis.set_title(f"{panel.title} ({panel.unit})", fontsize=_FONT + 1)
     axis.tick_params(labelsize=_FONT)
-    if axis.lines:
+    if axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=_FONT - 1, ncols=2)
 
 

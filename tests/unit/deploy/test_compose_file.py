@@ -6,6 +6,7 @@ import re
 
 import pytest
 import yaml
+from talkahead_client.say import _parser as make_say_parser
 
 from deploy.compose import FILE, services
 
@@ -13,7 +14,7 @@ TEXT = FILE.read_text(encoding="utf-8")
 
 
 def test_the_file_is_allowed() -> None:
-    assert services(TEXT) == ["talkahead", "second", "proxy", "prometheus", "grafana"]
+    assert services(TEXT) == ["talkahead", "second", "proxy", "load", "prometheus", "grafana"]
 
 
 def test_what_is_mounted_is_there() -> None:
@@ -25,14 +26,15 @@ def test_what_is_mounted_is_there() -> None:
     assert [source for source in sources if source not in named and not (FILE.parent / source).exists()] == []
 
 
-def test_prometheus_scrapes_the_server_and_reads_the_rules() -> None:
+def test_prometheus_scrapes_both_servers_and_reads_the_rules() -> None:
     compose = yaml.safe_load(TEXT)["services"]
     path = FILE.parent / "deploy" / "observability" / "prometheus.yaml"
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     [scraped] = config["scrape_configs"]
-    [server] = [target for one in scraped["static_configs"] for target in one["targets"]]
-    host, _, port = server.partition(":")
-    assert f"127.0.0.1:{port}:{port}" in compose[host]["ports"]
+    [looked_up] = scraped["dns_sd_configs"]
+    port = looked_up["port"]
+    assert f"127.0.0.1:{port}:{port}" in compose["talkahead"]["ports"]
+    assert set(looked_up["names"]) == {"talkahead", "second"} <= set(compose)
     mounted = {volume.split(":")[1] for volume in compose["prometheus"]["volumes"]}
     assert set(config["rule_files"]) <= mounted
 
@@ -80,3 +82,11 @@ def test_what_is_not_is_told_with_its_field(written: str, instead: str, told: st
     assert TEXT.count(written) == 1
     with pytest.raises(ValueError, match=told):
         services(TEXT.replace(written, instead))
+
+
+def test_the_load_is_spoken_by_options_that_the_client_has() -> None:
+    command = yaml.safe_load(TEXT)["services"]["load"]["command"][0]
+    found = re.search(r"talkahead-say (.*?);\s+do", command)
+    assert found is not None
+    options = make_say_parser().parse_args(found[1].replace("${LOAD_ON:-talkahead:8001}", "a:1").split())
+    assert options.jobs and options.retries and str(options.file) == "/texts.txt"

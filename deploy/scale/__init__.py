@@ -1,0 +1,1 @@
+"""Many replicas, simulated from what one was measured to cost."""

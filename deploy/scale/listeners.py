@@ -1,0 +1,73 @@
+"""Listeners of simulated replicas, each of whom hears one utterance after another."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import simpy
+
+from deploy.scale.costs import PLAYING, Cell, Costs
+from deploy.scale.replica import Life, Replica, Stream
+
+
+@dataclass
+class Crowd:
+    """Listeners, and the streams that they have heard to their end.
+
+    Args:
+        replicas: of which a stream goes where fewest are open, as the proxy chooses. There may come more.
+        lengths: frames of utterances, of which they draw.
+        is_playing: the next request comes when the last has played.
+    """
+
+    env: simpy.Environment
+    replicas: Sequence[Replica]
+    lengths: Sequence[int]
+    is_playing: bool
+    frames_per_s: float
+    heard: list[Stream] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(0)
+
+    def join(self, until_s: float, after_s: float = 0.0) -> simpy.Process:
+        """One more, who asks for the last time before then."""
+        return self.env.process(self._listen(until_s, after_s))
+
+    def _listen(self, until_s: float, after_s: float) -> Life:
+        yield self.env.timeout(after_s)
+        while self.env.now < until_s:
+            replica = min(self.replicas, key=lambda one: one.open_streams)
+            stream = replica.speak(self._random.choice(self.lengths))
+            yield stream.done
+            self.heard.append(stream)
+            if self.is_playing:
+                yield self.env.timeout(max(0.0, stream.played_until_s - self.env.now))
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A measured load, simulated."""
+
+    audio_s_per_s: float
+    first_chunk_p50_s: float
+
+
+def repeat(cell: Cell, costs: Costs) -> Repeated:
+    """Slice by slice, as it was measured: until the last utterance of each has ended."""
+    waits: list[float] = []
+    audio_s = wall_s = 0.0
+    for frames in cell.frames:
+        env = simpy.Environment()
+        crowd = Crowd(env, [Replica(env, costs)], frames, cell.mode == PLAYING, costs.frames_per_s)
+        spread_s = sum(frames) / len(frames) / costs.frames_per_s if crowd.is_playing else 0.0
+        listeners = [
+            crowd.join(cell.slice_s, spread_s * one / cell.listeners) for one in range(cell.listeners)
+        ]
+        env.run(simpy.AllOf(env, listeners))
+        wall_s += max(one.asked_s for one in crowd.heard) if crowd.is_playing else env.now
+        audio_s += sum(one.frames for one in crowd.heard) / costs.frames_per_s
+        waits += [one.first_chunk_s for one in crowd.heard if one.first_chunk_s is not None]
+    return Repeated(audio_s / wall_s, sorted(waits)[len(waits) // 2])

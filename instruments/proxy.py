@@ -107,7 +107,9 @@ class _Haproxy:
         return bool(first), bool(second)
 
     def outages(self) -> list[str]:
-        return re.findall(r"^Server replicas/\w+ is DOWN, .*", self.log.read_text("utf-8"), re.MULTILINE)
+        return re.findall(
+            r"^Server replicas/\w+ is DOWN, .*", self.log.read_text(encoding="utf-8"), re.MULTILINE
+        )
 
     def _of_each(self, metric: str, state: str) -> Iterator[int]:
         text = _read(f"http://{self.page}/metrics")
@@ -157,7 +159,9 @@ class _Envoy:
         if not self.events.exists():
             return []
         return [
-            line for line in self.events.read_text("utf-8").splitlines() if "eject_unhealthy_event" in line
+            line
+            for line in self.events.read_text(encoding="utf-8").splitlines()
+            if "eject_unhealthy_event" in line
         ]
 
     def _hosts(self) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,9 @@ line for each requirement how many tests it kept back, and how to get it (`conft
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -47,6 +49,14 @@ def _has_tiles() -> bool:
     return _multiplies("int8") and has_tiles()
 
 
+def _has_namespaces() -> bool:
+    if os.geteuid() or which("ip") is None:
+        return False
+    name = f"talkahead-tried-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
+    return made and subprocess.run(["ip", "netns", "delete", name], capture_output=True).returncode == 0
+
+
 REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
@@ -64,6 +74,7 @@ REQUIREMENTS = {
         ".venv/bin/python -m pip install --constraint constraints.txt --editable '.[llama]'",
     ),
     "matplotlib": Requirement("matplotlib", lambda: find_spec("matplotlib") is not None, "make setup"),
+    "netns": Requirement("root, and network namespaces", _has_namespaces),
     "openssl": Requirement("openssl", lambda: which("openssl") is not None, "apt-get install openssl"),
     "prometheus": Requirement(
         "Debian's prometheus, with promtool",

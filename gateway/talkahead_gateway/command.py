@@ -1,4 +1,4 @@
-"""`talkahead-gateway`, or `talkahead gateway`: answers HTTP until SIGTERM."""
+"""`talkahead-gateway`, or `talkahead gateway`: answers HTTP, and gRPC, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -8,44 +8,63 @@ import logging
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from talkahead_client.client import DEFAULT_SERVER
 
 from talkahead_gateway.door import Door, DoorOptions
+from talkahead_gateway.grpc_server import PortTaken, grpc_server
 from talkahead_gateway.http_server import HttpServer
 from talkahead_gateway.speech_door import SpeechLimits
 
 USAGE_ERROR = 2
 
 EPILOG = """\
-Prints one line on standard output when it answers: 'ready http HOST:PORT'. Everything else goes to standard
-error. The first signal drains: new requests get 503, open ones finish; the second stops now.
+Prints one line on standard output when it answers: 'ready http HOST:PORT', and 'riva HOST:PORT' behind it
+where that door is open. Everything else goes to standard error. The first signal drains: new requests get
+503, open ones finish; the second stops now.
 """
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "talkahead-gateway") -> int:
     """Runs the command line and returns its exit status."""
-    parser = _parser(prog)
-    options = parser.parse_args(arguments)
     try:
-        door_options = _door_options(options)
+        options, door_options = read_options(arguments, prog)
         listener = _listen(options.host, options.port)
-    except ValueError as error:
-        parser.error(str(error))
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with listener:
-        asyncio.run(_run(door_options, listener, options.drain_timeout))
+        try:
+            asyncio.run(_run(door_options, listener, options))
+        except PortTaken as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
     return 0
 
 
-async def _run(options: DoorOptions, listener: socket.socket, drain_timeout_s: float) -> None:
-    door = Door(options)
-    server = HttpServer(door.app, door.streams, drain_timeout_s, options.limits.body_bytes)
-    await server.answer(listener)
+def read_options(arguments: Sequence[str] | None, prog: str) -> tuple[argparse.Namespace, DoorOptions]:
+    """What the command line says; raises OSError for a file that cannot be read, and ends at wrong usage."""
+    parser = _parser(prog)
+    options = parser.parse_args(arguments)
+    try:
+        return options, _door_options(options)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+async def _run(door_options: DoorOptions, listener: socket.socket, options: argparse.Namespace) -> None:
+    door = Door(door_options)
+    message_bytes = door_options.limits.body_bytes
+    async with AsyncExitStack() as stack:
+        beside: list[str] = []
+        if options.riva_port is not None:
+            opening = grpc_server(door.riva.handlers(), options.host, options.riva_port, message_bytes)
+            beside = ["riva", await stack.enter_async_context(opening)]
+        server = HttpServer(door.app, door.streams, options.drain_timeout, message_bytes, beside)
+        await server.answer(listener)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -74,6 +93,7 @@ def _door_options(options: argparse.Namespace) -> DoorOptions:
         streams_per_key=options.streams_per_key,
         allow_origins=tuple(options.allow_origin),
         limits=SpeechLimits(options.max_body_bytes, options.request_timeout, options.reader_timeout),
+        language=options.language,
     )
 
 
@@ -88,8 +108,8 @@ def _read_keys(path: Path) -> tuple[str, ...]:
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Answer HTTP as OpenAI's speech interface does, and WebSockets as ElevenLabs' does, for "
-        "Talkahead servers behind it.",
+        description="Answer HTTP as OpenAI's speech interface does, WebSockets as ElevenLabs' does, and gRPC "
+        "as Riva's does, for Talkahead servers behind it.",
         epilog=EPILOG,
         allow_abbrev=False,
     )
@@ -103,6 +123,18 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_port, default=0, help="(default: a free one)")
+    parser.add_argument(
+        "--riva-port",
+        type=_port,
+        metavar="PORT",
+        help="of gRPC for Riva's clients; 0: a free one (default: none, that door stays closed)",
+    )
+    parser.add_argument(
+        "--language",
+        default=DoorOptions.language,
+        metavar="CODE",
+        help="that the servers speak; Riva's clients are told, and refused another (default: %(default)s)",
+    )
     parser.add_argument(
         "--drain-timeout",
         type=_seconds,
@@ -147,14 +179,15 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
         type=_count,
         default=default.body_bytes,
         metavar="N",
-        help="of a request, or of a WebSocket's message (default: %(default)s)",
+        help="of a request, or of one message over a WebSocket or gRPC (default: %(default)s)",
     )
     group.add_argument(
         "--request-timeout",
         type=_seconds,
         default=default.request_s,
         metavar="S",
-        help="from a request's head to the end of its body (default: %(default)s)",
+        help="from a request's head to the end of its body; over gRPC, for the next request to come "
+        "(default: %(default)s)",
     )
     group.add_argument(
         "--reader-timeout",

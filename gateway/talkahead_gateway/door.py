@@ -1,4 +1,4 @@
-"""The door as one application: its routes, and what stands before all of them."""
+"""The doors as one: their routes, what stands before all of them, and what they share."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from talkahead_gateway.api_keys import ApiKeys, authorization
 from talkahead_gateway.meter import Meter, Metered
 from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.refusal import Refusal, one_of
+from talkahead_gateway.riva_door import RivaDoor
 from talkahead_gateway.servers import Servers
 from talkahead_gateway.speech_door import SpeechDoor, SpeechLimits
 from talkahead_gateway.speech_request import MODELS
@@ -48,13 +49,16 @@ class DoorOptions:
     allow_origins: tuple[str, ...] = ()
     """Whose pages may ask, as browsers name them; `*` = all."""
     limits: SpeechLimits = field(default_factory=SpeechLimits)
+    language: str = "en-US"
+    """That the servers speak, as clients of Riva ask for it."""
 
 
 class Door:
-    """The gateway behind HTTP; made where the event loop runs.
+    """The gateway behind HTTP and gRPC; made where the event loop runs.
 
     Attributes:
         app: the ASGI application.
+        riva: the gRPC service.
         streams: what is being spoken; drain it before the end.
     """
 
@@ -64,6 +68,9 @@ class Door:
         self._keys = ApiKeys(options.api_keys, options.streams_per_key)
         self._meter = Meter(self.streams)
         self._opened_s = int(time.time())
+        self.riva = RivaDoor(
+            self._servers, self.streams, self._keys, self._meter, options.limits, options.language
+        )
         self.app = Starlette(
             routes=self._routes(options.limits),
             middleware=self._middleware(options.allow_origins),

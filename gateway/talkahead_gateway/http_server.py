@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Sequence
 from types import FrameType
 
 import uvicorn
@@ -28,10 +29,16 @@ class HttpServer(uvicorn.Server):
         streams: what is to be drained.
         drain_timeout_s: how long that may take.
         message_bytes: of a message over a WebSocket at most.
+        beside: what answers beside HTTP, for the ready line.
     """
 
     def __init__(
-        self, app: ASGIApp, streams: OpenStreams, drain_timeout_s: float, message_bytes: int
+        self,
+        app: ASGIApp,
+        streams: OpenStreams,
+        drain_timeout_s: float,
+        message_bytes: int,
+        beside: Sequence[str] = (),
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -50,6 +57,7 @@ class HttpServer(uvicorn.Server):
             )
         )
         self._streams = streams
+        self._beside = beside
         self._drain_timeout_s = drain_timeout_s
         self._draining: asyncio.Task[None] | None = None
 
@@ -62,7 +70,7 @@ class HttpServer(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             host, port = listener.getsockname()[:2]
-            print(f"ready http {f'[{host}]' if ':' in host else host}:{port}", flush=True)
+            print(" ".join(("ready http", shown_address(host, port), *self._beside)), flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """On a signal, in the main thread, at any moment."""
@@ -81,6 +89,10 @@ class HttpServer(uvicorn.Server):
         if left:
             _LOG.warning("cut off after %g s: %s", self._drain_timeout_s, _streams(left))
         self.should_exit = True
+
+
+def shown_address(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _streams(count: int) -> str:

@@ -27,8 +27,8 @@ class Meter:
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "talkahead_gateway_requests",
-            "Requests by route and status; where a client left before there was one, it is 'left', and 101 "
-            "is a WebSocket",
+            "Requests by route and status (gRPC's by its name); where a client left before there was one, it "
+            "is 'left', and 101 is a WebSocket",
             ["route", "status"],
             registry=self._registry,
         )
@@ -52,6 +52,15 @@ class Meter:
     def page(self) -> bytes:
         return generate_latest(self._registry)
 
+    def count(self, route: str, answer: Answer) -> None:
+        """One whose answer is over."""
+        self.requests.labels(route, answer.status or "left").inc()
+        self.duration_s.labels(route).observe(answer.elapsed_s())
+        if answer.first_byte_s is not None:
+            self.first_byte_s.labels(route).observe(answer.first_byte_s)
+        if answer.has_begun and not answer.is_complete:
+            self.cut.labels(route).inc()
+
     def _histogram(self, name: str, about: str, buckets_s: tuple[float, ...]) -> Histogram:
         return Histogram(
             f"talkahead_gateway_{name}_seconds",
@@ -60,6 +69,26 @@ class Meter:
             buckets=buckets_s,
             registry=self._registry,
         )
+
+
+class Answer:
+    """One answer on its way."""
+
+    def __init__(self) -> None:
+        self._started_s = time.perf_counter()
+        self.status = ""
+        self.first_byte_s: float | None = None
+        self.has_begun = False
+        self.is_complete = False
+
+    def elapsed_s(self) -> float:
+        return time.perf_counter() - self._started_s
+
+    def note_byte(self) -> None:
+        """Some of it has left."""
+        self.has_begun = True
+        if self.first_byte_s is None:
+            self.first_byte_s = self.elapsed_s()
 
 
 class Metered:
@@ -76,15 +105,15 @@ class Metered:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer = Answer()
         try:
-            await self._app(scope, receive, answer.send)
+            await self._app(scope, receive, _noting(answer, send))
         except Exception:
             # Answered further out.
             answer.status = answer.status or "500"
             raise
         finally:
-            self._count(_route(scope), answer)
+            self._meter.count(_route(scope), answer)
 
     def _connecting(self, scope: Scope, send: Send) -> Send:
         """Of a WebSocket, which may stay for hours, only whether it was accepted is counted."""
@@ -98,37 +127,22 @@ class Metered:
 
         return noted
 
-    def _count(self, route: str, answer: _Answer) -> None:
-        self._meter.requests.labels(route, answer.status or "left").inc()
-        self._meter.duration_s.labels(route).observe(answer.elapsed_s())
-        if answer.first_byte_s is not None:
-            self._meter.first_byte_s.labels(route).observe(answer.first_byte_s)
-        if answer.status and not answer.is_complete:
-            self._meter.cut.labels(route).inc()
-
 
 def _route(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", _UNKNOWN)
 
 
-class _Answer:
-    """One response on its way."""
+def _noting(answer: Answer, send: Send) -> Send:
+    """Sends, and notes what has left."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._started_s = time.perf_counter()
-        self.status = ""
-        self.first_byte_s: float | None = None
-        self.is_complete = False
-
-    def elapsed_s(self) -> float:
-        return time.perf_counter() - self._started_s
-
-    async def send(self, message: Message) -> None:
-        await self._send(message)
+    async def noted(message: Message) -> None:
+        await send(message)
         if message["type"] == "http.response.start":
-            self.status = str(message["status"])
+            answer.status = str(message["status"])
+            answer.has_begun = True
             return
-        if message.get("body") and self.first_byte_s is None:
-            self.first_byte_s = self.elapsed_s()
-        self.is_complete = not message.get("more_body", False)
+        if message.get("body"):
+            answer.note_byte()
+        answer.is_complete = not message.get("more_body", False)
+
+    return noted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from starlette.responses import Response
@@ -83,6 +83,11 @@ class Refusal(Exception):
     def is_elsewhere(self) -> bool:
         """Whether another server may well speak the same request."""
         return self.status in (429, 503)
+
+    def sentence(self, names: Mapping[str, str]) -> str:
+        """Its message, where a field at fault has another name than OpenAI's."""
+        name = names.get(self.param or "")
+        return str(self) if name is None else name + str(self).removeprefix(self.param or "")
 
     def response(self) -> Response:
         """OpenAI's error object. In ASCII, as a value that is shown may hold half a surrogate pair."""

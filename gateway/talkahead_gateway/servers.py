@@ -75,11 +75,13 @@ class Server:
     async def load(self) -> ServerLoad:
         return await self._client.load()
 
-    async def speak(self, text: str, voice: str, parameters: Mapping[str, ParameterValue]) -> Utterance:
+    async def speak(
+        self, text: str, voice: str | None, parameters: Mapping[str, ParameterValue]
+    ) -> Utterance:
         """Returns when the first chunk has come; raises Refusal where none does."""
         self.num_open += 1
         try:
-            own_voice = choose_voice(voice, await self.voices())
+            own_voice = None if voice is None else choose_voice(voice, await self.voices())
             speech = self._client.speak(text, voice=own_voice, **parameters)  # type: ignore[arg-type]
             return Utterance(self, speech, await anext(speech))
         except BaseException as error:
@@ -119,12 +121,14 @@ class Servers:
         assert addresses
         self._servers = tuple(Server(address) for address in addresses)
 
-    async def speak(self, text: str, voice: str, parameters: Mapping[str, ParameterValue]) -> Utterance:
+    async def speak(
+        self, text: str, voice: str | None, parameters: Mapping[str, ParameterValue]
+    ) -> Utterance:
         """The utterance by the first server that takes it, from its first chunk on.
 
         Args:
             text: what to say.
-            voice: one of a server, or one of OpenAI's; each server makes its own of it.
+            voice: one of a server, or one of OpenAI's; each server makes its own of it. None = its first.
             parameters: for the server, which knows what it allows.
 
         Raises:

@@ -23,6 +23,7 @@ class FrontDoor(RunningCommand):
         ready = self.process.stdout.readline().split()
         assert ready[:2] == ["ready", "http"], ready
         self.address = ready[2]
+        self.riva = ready[4] if "riva" in ready else None
 
     @property
     def url(self) -> str:

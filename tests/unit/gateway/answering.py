@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import httpx2
 from talkahead_gateway.door import Door, DoorOptions
+from talkahead_gateway.grpc_server import grpc_server
 from talkahead_gateway.http_server import HttpServer
 
 
@@ -20,6 +21,8 @@ class Answering:
     http: httpx2.AsyncClient
     server: HttpServer
     port: int
+    riva: str
+    """Where the gRPC door listens."""
     running: asyncio.Task[None]
 
 
@@ -33,9 +36,16 @@ async def answering(options: DoorOptions, drain_timeout_s: float) -> AsyncIterat
     port = listener.getsockname()[1]
     door = Door(options)
     server = HttpServer(door.app, door.streams, drain_timeout_s, options.limits.body_bytes)
-    running = asyncio.create_task(server.answer(listener))
-    # The socket listens already, so that a request waits until it is answered.
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10.0) as http:
-        yield Answering(http, server, port, running)
-    server.stop()
-    await running
+    async with grpc_server(door.riva.handlers(), "127.0.0.1", 0, options.limits.body_bytes) as riva:
+        running = asyncio.create_task(server.answer(listener))
+        # The socket listens already, so that a request waits until it is answered.
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10.0) as http:
+            yield Answering(http, server, port, riva, running)
+        server.stop()
+        await running
+
+
+async def metric(door: Answering, line: str) -> float:
+    page = (await door.http.get("/metrics")).text
+    [value] = [found.removeprefix(line) for found in page.splitlines() if found.startswith(line + " ")]
+    return float(value)

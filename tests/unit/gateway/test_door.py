@@ -12,7 +12,7 @@ import grpc
 import httpx2
 import numpy as np
 import pytest
-from answering import Answering, Open
+from answering import Open, metric
 from decoded_audio import decoded
 from fake_triton import (
     SAMPLES,
@@ -60,12 +60,6 @@ def other() -> Iterator[FakeTriton]:
 def closed_port() -> str:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return f"127.0.0.1:{taken.getsockname()[1]}"
-
-
-async def metric(door: Answering, line: str) -> float:
-    page = (await door.http.get("/metrics")).text
-    [value] = [found.removeprefix(line) for found in page.splitlines() if found.startswith(line + " ")]
-    return float(value)
 
 
 async def test_nobody_waits_while_another_is_encoded(

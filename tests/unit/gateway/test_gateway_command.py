@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import grpc
 import pytest
 from talkahead_gateway import command
 
@@ -43,8 +44,9 @@ def test_a_file_without_keys_opens_no_door(tmp_path: Path, capsys: pytest.Captur
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert command.main(["--port", str(port)]) == 1
-    assert f"127.0.0.1:{port} cannot be had" in capsys.readouterr().err
+        for option in ("--port", "--riva-port"):
+            assert command.main([option, str(port)]) == 1
+            assert f"127.0.0.1:{port} cannot be had" in capsys.readouterr().err
 
 
 def test_what_is_written_leaves_at_once() -> None:
@@ -59,7 +61,7 @@ def test_what_is_written_leaves_at_once() -> None:
 def test_the_command_answers_until_a_signal(tmp_path: Path) -> None:
     """Before any server is there, as one may come later."""
     (tmp_path / "keys").write_text("one\n")
-    options = ["--server", "127.0.0.1:1", "--api-keys-file", str(tmp_path / "keys")]
+    options = ["--server", "127.0.0.1:1", "--api-keys-file", str(tmp_path / "keys"), "--riva-port", "0"]
     with subprocess.Popen(
         [sys.executable, "-m", "talkahead", "gateway", *options],
         stdout=subprocess.PIPE,
@@ -67,8 +69,10 @@ def test_the_command_answers_until_a_signal(tmp_path: Path) -> None:
         encoding="utf-8",
     ) as running:
         assert running.stdout is not None and running.stderr is not None
-        ready, http, address = running.stdout.readline().split()
-        assert (ready, http) == ("ready", "http") and address.startswith("127.0.0.1:")
+        ready, http, address, riva, riva_address = running.stdout.readline().split()
+        assert (ready, http, riva) == ("ready", "http", "riva") and address.startswith("127.0.0.1:")
+        with grpc.insecure_channel(riva_address) as channel:
+            grpc.channel_ready_future(channel).result(10)
         with urllib.request.urlopen(f"http://{address}/", timeout=10) as page:
             assert b"talkahead" in page.read()
         with pytest.raises(urllib.error.HTTPError, match="401"):

@@ -10,6 +10,8 @@ import talkahead_gateway
 
 ALLOWED = {
     "av",
+    "google",
+    "grpc",
     "numpy",
     "prometheus_client",
     "starlette",

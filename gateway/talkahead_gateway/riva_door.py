@@ -1,0 +1,243 @@
+"""NVIDIA Riva's speech synthesis: audio leaves as chunks arrive, and a call that ends ends its stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+from talkahead_client import SpeechError
+
+from talkahead_gateway.api_keys import ApiKeys, authorization
+from talkahead_gateway.encoding import RATE_HZ, AsyncEncoder
+from talkahead_gateway.meter import Answer, Meter
+from talkahead_gateway.open_streams import OpenStreams
+from talkahead_gateway.playback import Playback, after_silence
+from talkahead_gateway.refusal import Refusal
+from talkahead_gateway.riva_messages import (
+    SERVICE,
+    RivaSynthesisConfigRequest,
+    RivaSynthesisConfigResponse,
+    SynthesizeSpeechResponse,
+    read_message,
+)
+from talkahead_gateway.riva_request import MODEL, RivaRequest, read_riva_request
+from talkahead_gateway.servers import Servers
+from talkahead_gateway.speech_door import SpeechLimits
+
+_LOG = logging.getLogger(__name__)
+
+_STATUSES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+"""By a refusal's; all else is INTERNAL."""
+_FIELDS = {"input": "text", "voice": "voice_name"}
+"""Riva's names of what has OpenAI's in a refusal."""
+
+Context = Any
+"""A `grpc.aio.ServicerContext`, for which gRPC has no types."""
+Send = Callable[[bytes, RivaRequest], Awaitable[None]]
+"""Takes audio of a request, and returns once it is on its way."""
+
+
+class RivaDoor:
+    """The service's three methods. A failure is a status, whether speech has begun or not.
+
+    Args:
+        servers: that speak.
+        streams: what is being spoken.
+        keys: who may ask for speech. What there is to ask for is told to all: Pipecat and LiveKit ask without
+            a key.
+        meter: counts calls.
+        limits: of a client; it has `request_s` for each of its requests, while none is being spoken.
+        language: that the servers speak, as Riva writes it: `en-US`.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        streams: OpenStreams,
+        keys: ApiKeys,
+        meter: Meter,
+        limits: SpeechLimits,
+        language: str,
+    ) -> None:
+        self._servers = servers
+        self._streams = streams
+        self._keys = keys
+        self._meter = meter
+        self._limits = limits
+        self._language = language
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """For a `grpc.aio` server. Requests are read by the methods, which answer what cannot be read."""
+        answering = SynthesizeSpeechResponse.SerializeToString
+        methods = {
+            "Synthesize": grpc.unary_unary_rpc_method_handler(
+                self._synthesize, response_serializer=answering
+            ),
+            # Riva's older clients send one request, which is the same on the wire as a stream of one.
+            "SynthesizeOnline": grpc.stream_stream_rpc_method_handler(
+                self._synthesize_online, response_serializer=answering
+            ),
+            "GetRivaSynthesisConfig": grpc.unary_unary_rpc_method_handler(
+                self._configuration, response_serializer=RivaSynthesisConfigResponse.SerializeToString
+            ),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    async def _synthesize(self, sent: bytes, context: Context) -> Any:  # noqa: ANN401
+        async with self._answering("Synthesize", context) as answer:
+            pieces: list[bytes] = []
+            request_id = ""
+
+            async def keep(audio: bytes, asked: RivaRequest) -> None:
+                nonlocal request_id
+                pieces.append(audio)
+                request_id = asked.id
+
+            await self._speak(_only(sent), keep, context)
+            answer.note_byte()
+            return _response(b"".join(pieces), request_id)
+
+    async def _synthesize_online(self, sent: AsyncIterator[bytes], context: Context) -> None:
+        async with self._answering("SynthesizeOnline", context) as answer:
+
+            async def send(audio: bytes, asked: RivaRequest) -> None:
+                writing = context.write(_response(audio, asked.id))
+                await _in_time(writing, self._limits.reader_s, "takes nothing")
+                answer.note_byte()
+
+            await self._speak(self._read(context), send, context)
+
+    async def _configuration(self, sent: bytes, context: Context) -> Any:  # noqa: ANN401
+        async with self._answering("GetRivaSynthesisConfig", context):
+            self._streams.check()
+            name = read_message(RivaSynthesisConfigRequest, sent).model_name
+            if name not in ("", MODEL):
+                raise Refusal.of_field("model_name", name, MODEL)
+            voices = await self._servers.voices()
+            told = {
+                "language_code": self._language,
+                "voice_name": MODEL,
+                "subvoices": ",".join(f"{name}:{number}" for number, name in enumerate(voices)),
+                "sample_rate": str(RATE_HZ),
+            }
+            parameters = [{"key": name, "value": value} for name, value in told.items()]
+            return RivaSynthesisConfigResponse(model_config=[{"model_name": MODEL, "parameters": parameters}])
+
+    async def _speak(self, requests: AsyncIterator[bytes], send: Send, context: Context) -> None:
+        caller = self._keys.caller_of(authorization(dict(context.invocation_metadata())))
+        with self._streams.one(), self._keys.stream(caller):
+            speech: _Speech | None = None
+            async for sent in requests:
+                asked = read_riva_request(sent, self._language)
+                if speech is None:
+                    speech = _Speech(self._servers, asked, send)
+                await speech.say(asked)
+            if speech is None:
+                raise Refusal(400, "the call ended without a request")
+            await speech.finish()
+
+    async def _read(self, context: Context) -> AsyncIterator[bytes]:
+        while True:
+            sent = await _in_time(context.read(), self._limits.request_s, "sends nothing")
+            if sent is grpc.aio.EOF:
+                return
+            yield sent
+
+    @asynccontextmanager
+    async def _answering(self, method: str, context: Context) -> AsyncIterator[Answer]:
+        """Counts a call, and turns what goes wrong in it into its status."""
+        answer = Answer()
+        try:
+            yield answer
+            answer.is_complete = True
+            answer.status = grpc.StatusCode.OK.name
+        except asyncio.CancelledError:
+            answer.status = grpc.StatusCode.CANCELLED.name
+            raise
+        except Exception as error:
+            refusal = _refusal(error)
+            status = _STATUSES.get(refusal.status, grpc.StatusCode.INTERNAL)
+            answer.status = status.name
+            await context.abort(status, refusal.sentence(_FIELDS), tuple(_trailing_metadata(refusal)))
+        finally:
+            self._meter.count(f"/{SERVICE}/{method}", answer)
+
+
+class _Speech:
+    """What one call says: its requests one after the other, encoded as one piece of audio.
+
+    Args:
+        servers: that speak.
+        first: the first request, whose form all of them have.
+        send: takes what is encoded.
+    """
+
+    def __init__(self, servers: Servers, first: RivaRequest, send: Send) -> None:
+        self._servers = servers
+        self._last = first
+        self._send = send
+        self._encoder = AsyncEncoder(first.audio_format, first.rate_hz)
+        self._playback = Playback()
+
+    async def say(self, asked: RivaRequest) -> None:
+        """Returns when all but what a codec keeps back is on its way."""
+        if (asked.audio_format, asked.rate_hz) != (self._last.audio_format, self._last.rate_hz):
+            raise Refusal(400, "encoding, sample_rate_hz: one call has the same for all of its requests")
+        self._last = asked
+        async with await self._servers.speak(asked.text, asked.voice, asked.parameters) as utterance:
+            async for chunk in utterance:
+                heard = chunk if chunk.index else after_silence(chunk, self._playback.silence_s())
+                self._playback.play(heard.duration_s)
+                await self._send_audio(await self._encoder.encode(heard))
+        self._playback.pause_after(asked.text)
+
+    async def finish(self) -> None:
+        await self._send_audio(await self._encoder.finish())
+
+    async def _send_audio(self, audio: bytes) -> None:
+        """What a codec keeps back is no message."""
+        if audio:
+            await self._send(audio, self._last)
+
+
+async def _only(sent: bytes) -> AsyncIterator[bytes]:
+    yield sent
+
+
+async def _in_time(action: Awaitable[Any], limit_s: float, otherwise: str) -> Any:  # noqa: ANN401
+    try:
+        async with asyncio.timeout(limit_s):
+            return await action
+    except TimeoutError:
+        raise Refusal(408, f"the client {otherwise} for {limit_s:g} s") from None
+
+
+def _response(audio: bytes, request_id: str) -> Any:  # noqa: ANN401
+    return SynthesizeSpeechResponse(audio=audio, id={"value": request_id} if request_id else None)
+
+
+def _refusal(error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, SpeechError):
+        return Refusal.of_error(error)
+    _LOG.error("a call was cut off by a failure of the gateway", exc_info=error)
+    return Refusal.of_own_failure()
+
+
+def _trailing_metadata(refusal: Refusal) -> Iterator[tuple[str, str]]:
+    if refusal.retry_after_s is not None:
+        yield "retry-after-ms", str(math.ceil(1e3 * refusal.retry_after_s))

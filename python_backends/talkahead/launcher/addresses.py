@@ -54,6 +54,11 @@ class Addresses:
     def http_host(self) -> str:
         return _THIS_MACHINE if self.has_tls else self.host
 
+    @property
+    def grpc_from_here(self) -> str:
+        """Where this machine reaches gRPC."""
+        return f"{self._reachable(self.grpc)}:{self.grpc}"
+
     def _reachable(self, port: int) -> str:
         """The host for calls from this machine, where the server listens on all interfaces."""
         host = self.http_host if port == self.http else self.host

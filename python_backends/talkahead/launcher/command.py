@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve_options(options: argparse.Namespace) -> ServeOptions:
     """Raises TalkaheadError when the repository holds no models."""
+    gateway = _gateway(options)
     tls = _tls(options)
     ports = (options.grpc_port, options.http_port, options.metrics_port)
     serve = ServeOptions(
@@ -63,6 +64,7 @@ def serve_options(options: argparse.Namespace) -> ServeOptions:
         restarts=options.restarts,
         check_interval_s=options.check_interval,
         binary=options.tritonserver,
+        gateway=gateway,
     )
     if not serve.models:
         raise TalkaheadError(f"--repository {serve.repository} holds no model (no */config.pbtxt)")
@@ -94,6 +96,19 @@ def _tls(options: argparse.Namespace) -> Tls | None:
         given = "--tls-client-ca" if certificate is key else "--tls-key" if key else "--tls-certificate"
         raise TalkaheadError(f"{given} needs both --tls-certificate and --tls-key", Code.INVALID_ARGUMENT)
     return Tls(certificate, key, client_ca)
+
+
+def _gateway(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """Only `serve` has the option. Raises TalkaheadError where it cannot be had."""
+    arguments: list[str] | None = getattr(options, "gateway", None)
+    if arguments is None:
+        return None
+    if options.tls_certificate is not None:
+        raise TalkaheadError("--gateway: it speaks plain text to its server, which --tls-certificate forbids")
+    if any(argument.partition("=")[0] == "--server" for argument in arguments):
+        raise TalkaheadError("--gateway: its --server is the one that is started here; leave it out")
+    gateway_command.check(arguments, prog="talkahead serve --gateway")
+    return tuple(arguments)
 
 
 def _model_control(options: argparse.Namespace) -> ModelControl | None:
@@ -166,10 +181,18 @@ def make_parser() -> argparse.ArgumentParser:
         "engine, to those who know the key in FILE, which is made if it is not there; with the key, code can "
         "be run as the server's user (default: closed)",
     )
+    serve.add_argument(
+        "--gateway",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="start the gateway as well, and stop it with the server; what follows are its options "
+        "(`talkahead gateway --help`), as in `talkahead serve --gateway --port 8080`",
+    )
     serve.epilog = (
         "Prints one line on standard output when every model is ready: 'ready grpc HOST:PORT http HOST:PORT "
-        "metrics HOST:PORT'. Everything else goes to standard error. The first signal drains: new streams "
-        "are refused, open ones finish; the second stops now."
+        "metrics HOST:PORT', and with --gateway another one when that answers, too. Everything else goes to "
+        "standard error. The first signal drains: new streams are refused, open ones finish; the second "
+        "stops now."
     )
     speak = _add(commands, "speak", "start a server, speak one text into a wav file, stop the server", _speak)
     speak.add_argument("text", help="what to say")

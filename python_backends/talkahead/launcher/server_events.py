@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from talkahead.launcher.gateway_process import GatewayProcess
 from talkahead.launcher.process_watch import ModelProcess, model_processes
 from talkahead.launcher.server_log import ServerLog
 from talkahead.launcher.server_process import ServerProcess
@@ -63,7 +64,21 @@ class Spoken:
     failure: str
 
 
-ServerEvent = ModelEnded | Spoken
+@dataclass(frozen=True)
+class GatewayReady:
+    """The gateway answers, as its line says."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class GatewayEnded:
+    """The gateway's process is gone."""
+
+    status: int
+
+
+ServerEvent = ModelEnded | Spoken | GatewayReady | GatewayEnded
 
 
 class ServerEvents:
@@ -100,7 +115,19 @@ class ServerEvents:
                 happened.append(ModelEnded(key.data, key.data.exit_status()))
                 self._ended.add(key.data.pid)
                 self._forget(key.data)
+            elif isinstance(key.data, GatewayProcess):
+                happened.append(self._hear(key.data))
         return happened
+
+    def watch_gateway(self, gateway: GatewayProcess) -> None:
+        """Until its end, which is told."""
+        self._selector.register(gateway.fileno(), selectors.EVENT_READ, gateway)
+
+    def _hear(self, gateway: GatewayProcess) -> GatewayReady | GatewayEnded:
+        if line := gateway.read():
+            return GatewayReady(line)
+        self._selector.unregister(gateway.fileno())
+        return GatewayEnded(gateway.wait())
 
     def watch_models(self, *, also_ended: bool = False) -> None:
         """Adds the model processes that started since the last call; `also_ended`: and those that ended."""

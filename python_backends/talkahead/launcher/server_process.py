@@ -51,6 +51,8 @@ class ServeOptions:
     restarts: int = 3
     check_interval_s: float = 60.0
     binary: Path | None = None
+    gateway: tuple[str, ...] | None = None
+    """Arguments of the gateway's command, beside the address of the server; None: there is no gateway."""
 
     @property
     def models(self) -> list[str]:
@@ -82,12 +84,10 @@ class ServerProcess:
     def _start(self, options: ServeOptions) -> subprocess.Popen[bytes]:
         installation = prepare(self.names, options.binary)
         threads = {THREADS_PREFIX + model.upper(): str(count) for model, count in options.threads.items()}
-        command = [str(installation.binary), *_arguments(options, installation.backends, self.names)]
-        if setpriv := shutil.which("setpriv"):
-            # The server ends with this launcher, however that ends.
-            command = [setpriv, "--pdeathsig", "TERM", "--", *command]
         return subprocess.Popen(
-            command,
+            ending_with_us(
+                [str(installation.binary), *_arguments(options, installation.backends, self.names)]
+            ),
             env={
                 **installation.environment,
                 **torch_environment(),
@@ -134,6 +134,12 @@ class ServerProcess:
     def _remove_folders(self) -> None:
         for folder in (self._meeting_place, self._runtime):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def ending_with_us(command: list[str]) -> list[str]:
+    """A command that ends with this launcher, however that ends, where the system has the means."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "TERM", "--", *command] if setpriv else command
 
 
 def _arguments(options: ServeOptions, backends: Path | None, names: PlainNames) -> list[str]:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from talkahead.launcher.gateway_process import GatewayProcess, gateway_of
 from talkahead.launcher.log_line import LogFormat, LogLevel, LogLine
 from talkahead.launcher.path_watch import PathWatch
 from talkahead.launcher.process_watch import ModelProcess
-from talkahead.launcher.server_events import ModelEnded, ServerEvent, ServerEvents, Spoken, StopSignals
+from talkahead.launcher.server_events import (
+    GatewayEnded,
+    GatewayReady,
+    ModelEnded,
+    ServerEvent,
+    ServerEvents,
+    Spoken,
+    StopSignals,
+)
 from talkahead.launcher.server_log import ServerLog
 from talkahead.launcher.server_process import ServeOptions, ServerProcess
 from talkahead.launcher.syllable import SPEECH_MODEL, Syllable
@@ -86,12 +95,13 @@ class Supervisor:
         log = ServerLog(self._show, self._options.log_level)
         syllable = Syllable(self._options.addresses)
         events = ServerEvents(server, log, self._signals, syllable)
-        run = _Run(self._options, server, log, events, self._signals, syllable, self._say)
+        run = _Run(self._options, server, log, events, self._signals, syllable, self._say, self._announce)
         try:
             ending = run.start()
             if ending is None:
                 self._announce(f"ready {self._options.addresses}")
-                ending = run.keep()
+                with gateway_of(self._options) as gateway:
+                    ending = run.keep(gateway)
             return ending
         finally:
             events.close()
@@ -110,6 +120,7 @@ class _Run:
     signals: StopSignals
     syllable: Syllable
     show: Callable[[str], None]
+    announce: Callable[[str], None]
 
     def start(self) -> Ending | None:
         """Waits until every model is ready; an ending if that will not happen."""
@@ -183,20 +194,25 @@ class _Run:
         self.events.wait(0)
         return Ending(Outcome.NOT_STARTED, f"every model is ready, but the server does not speak: {failure}")
 
-    def keep(self) -> Ending:
-        """Returns when the server ended or is sick, or a stop was asked for and done."""
+    def keep(self, gateway: GatewayProcess | None) -> Ending:
+        """Returns when the server ended or is sick, or a stop was asked for and done; with a gateway, also
+        when that does not run."""
+        if gateway is not None:
+            self.events.watch_gateway(gateway)
         known = set(self.log.loaded)
         watch = PathWatch(self.syllable.say, self.options.check_interval_s)
         while True:
             happened = self.events.wait(self._look(watch))
             if self.signals.count:
-                return self._drain()
+                return self._drain(gateway)
             if (status := self.server.ended()) is not None:
                 return Ending(Outcome.BROKE, f"the server ended by itself with status {status}")
             if self.log.crash:
                 return self._await_crash()
             for reason in filter(None, (self._sickness(event, watch) for event in happened)):
                 return Ending(Outcome.BROKE, reason)
+            if gateway is not None and (ending := self._look_after(gateway, happened)) is not None:
+                return ending
             if self.log.loaded != known:
                 known = set(self.log.loaded)
                 self.events.watch_models()
@@ -224,23 +240,44 @@ class _Run:
         headers = control.http_headers if control else {}
         return not self.options.addresses.is_unloaded(process.model, headers)
 
+    def _look_after(self, gateway: GatewayProcess, happened: Iterable[ServerEvent]) -> Ending | None:
+        """Starts it again where it ended; an ending if that is of no use."""
+        for event in happened:
+            match event:
+                case GatewayReady(line):
+                    self.announce(line)
+                    self.show(f"to hear it: http://{line.split()[2]}/")
+                case GatewayEnded(status) if not gateway.was_ready:
+                    return Ending(
+                        Outcome.NOT_STARTED, f"the gateway ended with status {status} before it was ready"
+                    )
+                case GatewayEnded(status):
+                    reason = f"the gateway ended by itself with status {status}"
+                    if not gateway.revive():
+                        return Ending(Outcome.BROKE, reason)
+                    self.show(f"error: {reason}; starting it again")
+                    self.events.watch_gateway(gateway)
+        return None
+
     def _await_crash(self) -> Ending:
         """The server ends once it has written its stack, unless it hangs over that."""
         self._wait_until(lambda: False, _CRASH_GRACE_S)
         return Ending(Outcome.BROKE, f"the server crashed: {self.log.crash}")
 
-    def _drain(self) -> Ending:
+    def _drain(self, gateway: GatewayProcess | None) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.
 
-        First it waits until proxies have noticed, by their health checks, that no more streams are wanted.
-
-        A syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
+        First it waits until proxies have noticed, by their health checks, that no more streams are wanted. The
+        streams of a gateway come before others: it asks for more while it finishes what is being written. A
+        syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
         page that does not answer says nothing of them.
         """
         self.server.refuse_health_checks()
         if (delay_s := self.options.drain_delay_s) > 0:
             self.show(f"health checks are refused, streams are taken for {delay_s:g} s more")
             self._wait_until(lambda: self.signals.count > 1, delay_s)
+        if gateway is not None:
+            self._drain_gateway(gateway)
         self.server.refuse_new_streams()
         deadline = time.monotonic() + self.options.drain_timeout_s
         shown: float | None = 0.0
@@ -256,6 +293,16 @@ class _Run:
             if self.server.ended() is not None:
                 break
         return self._stop()
+
+    def _drain_gateway(self, gateway: GatewayProcess) -> None:
+        """Passes signals on; it has a drain timeout of its own, and a third signal is for one that hangs."""
+        self.show("stopping the gateway")
+        num_passed = 0
+        while gateway.ended() is None and self.server.ended() is None and self.signals.count < 3:
+            if num_passed < self.signals.count:
+                gateway.ask_to_stop()
+                num_passed += 1
+            self.events.wait(_DRAIN_POLL_S)
 
     def _stop(self) -> Ending:
         self.show("stopping the server")

@@ -17,6 +17,8 @@ from talkahead.launcher.addresses import Addresses
         (["serve", "--grpc-port", "70000"], "not a whole number from 0 to 65535"),
         (["serve", "--drain-timeout", "nan"], "not a number of seconds"),
         (["serve", "--log-level", "loud"], "invalid choice"),
+        (["serve", "--gateway", "--port", "here"], "'here' is not a whole number"),
+        (["serve", "--gateway", "--grpc-port", "1"], "unrecognized arguments: --grpc-port 1"),
         (["speak"], "text"),
         ([], "COMMAND"),
     ],
@@ -59,6 +61,21 @@ def test_a_model_that_triton_cannot_start(
     (tmp_path / name / "config.pbtxt").touch()
     assert command.main(["serve", "--repository", str(tmp_path)]) == 1
     assert f"--repository {tmp_path}: Triton cannot start a model named '{name}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--gateway", "--server=a:1"], "--gateway: its --server is the one that is started here"),
+        (["--gateway", "--api-keys-file", "nowhere"], "nowhere"),
+        (["--tls-certificate", "a", "--tls-key", "b", "--gateway"], "it speaks plain text"),
+    ],
+)
+def test_a_gateway_that_cannot_be_had(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["serve", *arguments]) == 1
+    assert sentence in capsys.readouterr().err
 
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -297,3 +299,39 @@ def test_a_server_that_hangs_is_killed(launch: Launch, folder: Path) -> None:
     server = launch("--exit-timeout", "0")
     server.ready()
     assert server.stop() == 0 and "still counted requests in flight" in server.log
+
+
+def gateway_pid(server: Launched) -> int:
+    """Of the child that is neither the server nor a model."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    [pid] = [pid for pid in children if b"\0gateway\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return int(pid)
+
+
+def test_a_gateway_starts_and_stops_with_the_server(launch: Launch) -> None:
+    server = launch("--gateway", "--riva-port", "0")
+    assert server.ready().split()[1::2] == ["grpc", "http", "metrics"]
+    words = server.ready().split()
+    assert words[1::2] == ["http", "riva"]
+    with urllib.request.urlopen(f"http://{words[2]}/", timeout=10) as page:
+        assert page.status == 200
+    assert server.stop() == 0
+    assert "draining: 0 open streams" in server.log and "stopping the server" in server.log
+
+
+def test_a_gateway_that_ends_by_itself_is_started_again_where_it_listened(launch: Launch) -> None:
+    server = launch("--restarts", "1", "--gateway", "--riva-port", "0")
+    server.ready()
+    first = server.ready()
+    os.kill(gateway_pid(server), signal.SIGKILL)
+    assert server.ready() == first
+    assert "the gateway ended by itself with status -9; starting it again" in server.log
+    assert "restarting the server" not in server.log and server.stop() == 0
+
+
+def test_a_gateway_that_does_not_start_is_the_reason(launch: Launch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = launch("--gateway", "--port", str(taken.getsockname()[1]))
+        assert server.process.wait(20) == 1
+    assert "cannot be had" in server.log
+    assert server.log.endswith("error: the gateway ended with status 1 before it was ready\ngiving up\n")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from talkahead_client import Client, SpeechError
+from talkahead_client import AudioChunk, SpeechError
 from talkahead_client.protocol import ParameterValue
 
 from perf.texts import TEXTS
@@ -36,6 +37,14 @@ class Mode(StrEnum):
     """When the last would have finished playing: what so many listeners make."""
 
 
+class Speaker(Protocol):
+    """What asks a server; the client is one."""
+
+    @property
+    def speak(self) -> Callable[..., Iterable[AudioChunk]]:
+        """Called with a text, a voice and request parameters; raises SpeechError."""
+
+
 @dataclass(frozen=True)
 class Load:
     """So many streams, for so long. Texts and seeds follow from stream, place and part: whoever runs the same
@@ -48,14 +57,14 @@ class Load:
     parameters: Mapping[str, ParameterValue]
     part: int = 0
 
-    def run(self, client: Client) -> list[Utterance]:
+    def run(self, speaker: Speaker) -> list[Utterance]:
         """Every utterance that began within `seconds`; each stream speaks at least one."""
         start = threading.Barrier(self.streams)
         with ThreadPoolExecutor(self.streams) as pool:
-            spoken = pool.map(lambda stream: self._stream(client, stream, start), range(self.streams))
+            spoken = pool.map(lambda stream: self._stream(speaker, stream, start), range(self.streams))
             return [utterance for utterances in spoken for utterance in utterances]
 
-    def _stream(self, client: Client, stream: int, start: threading.Barrier) -> list[Utterance]:
+    def _stream(self, speaker: Speaker, stream: int, start: threading.Barrier) -> list[Utterance]:
         start.wait()
         began_s = time.perf_counter()
         if self.mode is Mode.PLAYING:
@@ -63,16 +72,16 @@ class Load:
             time.sleep(random.Random(stream).uniform(0, min(_STAGGER_S, self.seconds / 2)))
         spoken: list[Utterance] = []
         while not spoken or time.perf_counter() - began_s < self.seconds:
-            spoken.append(self._speak(client, stream, len(spoken), began_s))
+            spoken.append(self._speak(speaker, stream, len(spoken), began_s))
         return spoken
 
-    def _speak(self, client: Client, stream: int, place: int, began_s: float) -> Utterance:
+    def _speak(self, speaker: Speaker, stream: int, place: int, began_s: float) -> Utterance:
         text = (_STRIDE * stream + _PART_STRIDE * self.part + place) % len(TEXTS)
         parameters: dict[str, ParameterValue] = {"seed": self._seed(stream, place), **self.parameters}
         started_s = time.perf_counter()
         hearing = Hearing(stream, text, started_s - began_s)
         try:
-            for chunk in client.speak(TEXTS[text], voice=self.voice, **parameters):  # type: ignore[arg-type]
+            for chunk in speaker.speak(TEXTS[text], voice=self.voice, **parameters):
                 hearing.hear(chunk)
         except SpeechError as failure:
             hearing.fail(failure)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -17,16 +18,21 @@ from perf import stages
 from perf.cell import Cell
 from perf.part import Part
 from perf.stages import Histogram
-from perf.streams import Load, Mode
+from perf.streams import Load, Mode, Speaker
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A server and the parameters of the requests that it gets; `name` says both in words."""
+    """A server, the parameters of the requests that it gets, and who asks; `name` says all in words."""
 
     name: str
     server: Server
     parameters: Mapping[str, ParameterValue]
+    connect: Callable[[], AbstractContextManager[Speaker]] | None = None
+    """None: the client, over gRPC."""
+
+    def connected(self) -> AbstractContextManager[Speaker]:
+        return Client(self.server.grpc) if self.connect is None else self.connect()
 
     @classmethod
     def of(cls, server: Server, parameters: Mapping[str, ParameterValue]) -> Self:
@@ -38,19 +44,20 @@ def name_of(parameters: Mapping[str, ParameterValue]) -> str:
 
 
 def by_turns(configurations: Sequence[Configuration], load: Load, slices: int) -> list[Cell]:
-    """The load in slices, each by all in turn, with the same texts and seeds; the next slice the other way
-    round. A cell of each.
+    """The load in slices, each by all in turn, with the same texts and seeds. In the next slice the second
+    one begins, so that what the machine does meanwhile meets all alike. A cell of each.
 
     Args:
         load: of each; its parameters are the configurations' own.
     """
-    with contextlib.ExitStack() as clients:
-        turns = [_Turn(one, clients.enter_context(Client(one.server.grpc))) for one in configurations]
+    with contextlib.ExitStack() as stack:
+        turns = [_Turn(one, stack.enter_context(one.connected())) for one in configurations]
         for turn in turns:
             turn.warm_up(load)
         for part in range(slices):
             piece = replace(load, seconds=load.seconds / slices, part=part)
-            for turn in turns if part % 2 == 0 else reversed(turns):
+            first = part % len(turns)
+            for turn in (*turns[first:], *turns[:first]):
                 turn.run(piece, f"slice {part + 1} of {slices}")
         return [turn.cell(load) for turn in turns]
 
@@ -58,22 +65,22 @@ def by_turns(configurations: Sequence[Configuration], load: Load, slices: int) -
 class _Turn:
     """What one configuration has said so far."""
 
-    def __init__(self, configuration: Configuration, client: Client) -> None:
+    def __init__(self, configuration: Configuration, speaker: Speaker) -> None:
         self._configuration = configuration
-        self._client = client
+        self._speaker = speaker
         self._parts: list[Part] = []
         self._passed: list[dict[str, Histogram]] = []
 
     def warm_up(self, load: Load) -> None:
         """Speaks once on every stream; nobody counts it."""
-        self._asked(replace(load, mode=Mode.CLOSED, seconds=0.0)).run(self._client)
+        self._asked(replace(load, mode=Mode.CLOSED, seconds=0.0)).run(self._speaker)
 
     def run(self, load: Load, note: str) -> None:
         name = self._configuration.name
         print(f"{load.mode}, {load.streams} streams, {note}: {name}", file=sys.stderr, flush=True)
         earlier = self._stages()
         began_s = time.perf_counter()
-        utterances = self._asked(load).run(self._client)
+        utterances = self._asked(load).run(self._speaker)
         self._parts.append(Part(time.perf_counter() - began_s, utterances))
         self._passed.append(stages.passed(earlier, self._stages()))
 

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from talkahead_client import AudioChunk, Figures, Listener, ServerBusy, SpeechError, Stats
+from talkahead_client.protocol import STATS_FIELDS
+
+UNTOLD = Stats(*(0,) * len(STATS_FIELDS))
+"""In the chunks of a speaker that does not learn the server's figures."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,7 @@ class Utterance:
     started_s: float
     figures: Figures | None
     stats: Stats | None
-    """The server's totals; None where it failed, as the figures are."""
+    """The server's totals; None where they are untold, or where it failed, as the figures are."""
     error: str | None
     arrivals_ms: tuple[float, ...]
     durations_ms: tuple[float, ...]
@@ -88,7 +92,7 @@ class Hearing:
             text=self._text,
             started_s=self._started_s,
             figures=self._listener.figures() if is_heard else None,
-            stats=self._stats if is_heard else None,
+            stats=self._stats if is_heard and self._stats is not UNTOLD else None,
             error=self._error,
             arrivals_ms=tuple(self._arrivals_ms),
             durations_ms=tuple(self._durations_ms),

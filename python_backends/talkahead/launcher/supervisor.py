@@ -267,9 +267,9 @@ class _Run:
     def _drain(self, gateway: GatewayProcess | None) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.
 
-        First it waits until proxies have noticed, by their health checks, that no more streams are wanted. The
-        streams of a gateway come before others: it asks for more while it finishes what is being written. A
-        syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
+        First it waits until proxies have noticed, by their health checks, that no more streams are wanted.
+        The streams of a gateway come before others: it asks for more while it finishes what is being written.
+        A syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
         page that does not answer says nothing of them.
         """
         self.server.refuse_health_checks()

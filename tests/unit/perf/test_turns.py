@@ -28,6 +28,16 @@ def test_the_order_turns_round_from_slice_to_slice(triton: FakeTriton) -> None:
     assert gain is not None and gain.over == "none" and cells[0].gain is None
 
 
+def test_each_of_many_begins_a_slice(triton: FakeTriton) -> None:
+    server = Server(triton.address, None)
+    names = ("heads", "mtp", "none")
+    by_turns([Configuration(name, server, {"drafter": name}) for name in names], ALONE, slices=4)
+    asked = [stream.request.parameters["drafter"].string_param for stream in triton.streams[3:]]
+    slices = [asked[at : at + 3] for at in range(0, 12, 3)]
+    assert [one[0] for one in slices] == ["heads", "mtp", "none", "heads"]
+    assert all(set(one) == set(names) for one in slices)
+
+
 def test_an_error_is_a_sample_too(triton: FakeTriton) -> None:
     def fail(stream: FakeStream) -> object:
         stream.fail(grpc.StatusCode.INTERNAL, "because")

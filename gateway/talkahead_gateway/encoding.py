@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from av import AudioFrame, AudioStream
+from av import AudioCodecContext, AudioFrame, AudioStream
 from av import open as open_container
+from av.filter import Graph
 from talkahead_client import AudioChunk
 
 RATE_HZ = 24_000
@@ -89,22 +92,61 @@ class Encoder:
         stream = self._container.add_stream(audio_format.codec, rate=rate_hz, layout="mono")
         assert isinstance(stream, AudioStream)
         self._stream = stream
+        self._converter: _Converter | None = None
         stream.codec_context.options = audio_format.codec_options
         if audio_format.bit_rate is not None:
             self._stream.bit_rate = min(audio_format.bit_rate, _MAX_BITS_PER_SAMPLE * rate_hz)
 
     def encode(self, chunk: AudioChunk) -> bytes:
         """What of the speech so far can be written; from the server's rate it is resampled without a seam."""
+        if self._converter is None:
+            self._converter = _Converter(chunk.sample_rate_hz, self._stream.codec_context)
         frame = AudioFrame.from_ndarray(chunk.audio[None], format="flt", layout="mono")  # (1, samples)
         frame.sample_rate = chunk.sample_rate_hz
-        self._container.mux(self._stream.encode(frame))
+        self._write(self._converter.convert(frame))
         return self._pipe.take()
 
     def finish(self) -> bytes:
         """The rest."""
+        if self._converter is not None:
+            self._write(self._converter.convert(None))
         self._container.mux(self._stream.encode(None))
         self._container.close()
         return self._pipe.take()
+
+    def _write(self, frames: Iterable[AudioFrame]) -> None:
+        for frame in frames:
+            self._container.mux(self._stream.encode(frame))
+
+
+class _Converter:
+    """Speech at a server's rate as a codec takes it.
+
+    PyAV's codecs would do that by themselves, with a graph of filters that has a pool of threads. To start
+    one takes milliseconds before the first chunk, where the machine is busy. Codecs that take frames of one
+    length alone still make theirs, to cut them.
+    """
+
+    def __init__(self, source_hz: int, codec: AudioCodecContext) -> None:
+        self._graph = Graph()
+        self._graph.threads = 1
+        source = self._graph.add_abuffer(sample_rate=source_hz, format="flt", layout="mono")
+        form = self._graph.add(
+            "aformat",
+            sample_rates=str(codec.sample_rate),
+            sample_fmts=codec.format.name,
+            channel_layouts="mono",
+        )
+        self._graph.link_nodes(source, form, self._graph.add("abuffersink")).configure()
+
+    def convert(self, frame: AudioFrame | None) -> Iterator[AudioFrame]:
+        """What can be converted so far; all of it with None, for the end."""
+        self._graph.push(frame)
+        with suppress(BlockingIOError, EOFError):
+            while True:
+                converted = self._graph.pull()
+                assert isinstance(converted, AudioFrame)
+                yield converted
 
 
 class AsyncEncoder:

@@ -66,7 +66,7 @@ class StreamAccount:
     """What became of one stream, for its line of the log.
 
     Args:
-        seconds: from its arrival to its end.
+        seconds: from the request to its end.
         queue_s: until it had a slot; None: it never had one.
         first_chunk_s: until its first audio had left the server; None: none did.
         frames: that were sent to the codec.
@@ -79,9 +79,6 @@ class StreamAccount:
     queue_s: float | None
     first_chunk_s: float | None
     frames: int
-    target_steps: int
-    drafted: int
-    accepted: int
 
     @property
     def name(self) -> str:

@@ -1,26 +1,24 @@
-"""A collector of OpenTelemetry traces: a loopback server that reads what OTLP over HTTP brings."""
+"""A collector of OpenTelemetry traces: a loopback server that reads OTLP over HTTP, as JSON."""
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
-
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
 class Span:
-    """What a test asks of one; ids in hexadecimal."""
+    """What a test asks of one."""
 
     service: str
     name: str
     trace: str
     id: str
     parent: str
-    model: str
     request_id: str
     start_ns: int
     end_ns: int
@@ -34,8 +32,8 @@ class Collector:
 
         class Door(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector._add(ExportTraceServiceRequest.FromString(body))
+                assert self.headers["Content-Type"] == "application/json"
+                collector._add(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(200)
                 self.end_headers()
 
@@ -55,26 +53,13 @@ class Collector:
             assert has_all, sorted({span.name for span in self.spans})
             return list(self.spans)
 
-    def _add(self, request: ExportTraceServiceRequest) -> None:
+    def _add(self, sent: dict[str, Any]) -> None:
         with self._changed:
-            for resource in request.resource_spans:
-                about = {one.key: one.value.string_value for one in resource.resource.attributes}
-                for scope in resource.scope_spans:
-                    for span in scope.spans:
-                        said = {one.key: one.value.string_value for one in span.attributes}
-                        self.spans.append(
-                            Span(
-                                about["service.name"],
-                                span.name,
-                                span.trace_id.hex(),
-                                span.span_id.hex(),
-                                span.parent_span_id.hex(),
-                                said.get("triton.model_name", ""),
-                                said.get("triton.request_id", ""),
-                                span.start_time_unix_nano,
-                                span.end_time_unix_nano,
-                            )
-                        )
+            for resource in sent["resourceSpans"]:
+                service = _attributes(resource["resource"])["service.name"]
+                self.spans += [
+                    _span(service, span) for scope in resource["scopeSpans"] for span in scope["spans"]
+                ]
             self._changed.notify_all()
 
     def __enter__(self) -> Self:
@@ -85,3 +70,20 @@ class Collector:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def _span(service: str, span: dict[str, Any]) -> Span:
+    return Span(
+        service=service,
+        name=span["name"],
+        trace=span["traceId"],
+        id=span["spanId"],
+        parent=span.get("parentSpanId", ""),
+        request_id=_attributes(span).get("triton.request_id", ""),
+        start_ns=int(span["startTimeUnixNano"]),
+        end_ns=int(span["endTimeUnixNano"]),
+    )
+
+
+def _attributes(of: dict[str, Any]) -> dict[str, str]:
+    return {one["key"]: one["value"].get("stringValue", "") for one in of.get("attributes", ())}

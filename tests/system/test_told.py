@@ -47,11 +47,11 @@ def test_every_line_of_the_log_is_json_and_a_streams_end_carries_its_request(tol
 
 def test_a_trace_has_the_request_and_its_parts(told: Served, collector: Collector) -> None:
     parts = {"tts", "frontend", "encoder", "talker", "vocoder"}
-    spans = collector.await_spans(parts | {"compute"}, LIMIT_S)
-    [root] = [span for span in spans if not span.parent and span.request_id == "call 7"]
-    ours = [span for span in spans if span.trace == root.trace]
+    spans = collector.await_spans(parts | {"InferRequest"}, LIMIT_S)
+    [ensemble] = [span for span in spans if span.name == "tts" and span.request_id == "call 7"]
+    ours = [span for span in spans if span.trace == ensemble.trace]
     assert {span.service for span in ours} == {"talkahead"}
-    assert parts <= {span.name for span in ours}
-    ids = {span.id for span in ours}
-    assert all(span.parent in ids for span in ours if span is not root)
-    assert all(root.start_ns <= span.start_ns <= span.end_ns for span in ours)
+    assert {span.name for span in ours if span.parent == ensemble.id} == parts - {"tts"}
+    [root] = [span for span in ours if span.id == ensemble.parent]
+    assert root.name == "InferRequest" and not root.parent
+    assert all(root.start_ns <= span.start_ns <= span.end_ns <= root.end_ns for span in ours)

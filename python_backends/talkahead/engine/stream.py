@@ -158,7 +158,7 @@ class Stream:
         self.is_blocked = False
         """A window is ready, and too many are in flight."""
         self._current_since = now
-        self._asked_at: Final = 1e-6 * request.header.asked_us or now
+        self.asked_at: Final = 1e-6 * request.header.asked_us or now
         self._heard_at: float | None = None
         """When its listener got the latest chunk: from the first one on, the deadline is about play-out."""
         self._segments: dict[int, SegmentState] = {}
@@ -248,7 +248,7 @@ class Stream:
         window = self.in_flight.acknowledge(chunk, now)
         if window is None:
             return None
-        since = self._asked_at if self._heard_at is None else self._heard_at
+        since = self.asked_at if self._heard_at is None else self._heard_at
         done = Acknowledged(window, now - since, self.slack_at(now))
         if ok:
             if self.first_chunk_s is None:

@@ -306,18 +306,14 @@ class TalkerLoop:
         began, now = self._first_slot_at.pop(stream, None), self._clock()
         if began is not None:
             self._slot_s.add(now - began)
-        totals = stream.totals
         account = StreamAccount(
             stream=stream.id,
             request_id=stream.request_id,
             ending=ending,
-            seconds=now - stream.arrived_at,
+            seconds=now - stream.asked_at,
             queue_s=None if began is None else began - stream.arrived_at,
             first_chunk_s=stream.first_chunk_s,
             frames=stream.frames_sent,
-            target_steps=totals.target_steps,
-            drafted=totals.drafted,
-            accepted=totals.accepted,
         )
         self._telemetry.ended(account)
         if self._pace.is_late(stream.waited_s):

@@ -60,14 +60,15 @@ class LogLine:
         """One line. What it says of a request carries that request's id."""
         text, fields = _told(self.text)
         request = _REQUEST.search(text)
+        name = request and (request["ours"] or request["tritons"])
         entry: dict[str, Any] = {
             "time": now.isoformat(timespec="milliseconds"),
             "level": self.level.name.lower(),
             "message": text,
             "source": self.source or ("models" if self.is_printed else "talkahead"),
         }
-        if request:
-            entry["request_id"] = request["ours"] if request["ours"] is not None else request["tritons"]
+        if name:
+            entry["request_id"] = name
         return json.dumps({**fields, **entry})
 
 

@@ -41,6 +41,10 @@ def test_what_is_about_a_request_carries_its_id(text: str) -> None:
     assert entry(LogLine(text))["request_id"] == "call 3"
 
 
+def test_a_request_without_an_id_has_none() -> None:
+    assert "request_id" not in entry(LogLine("stream 7 (request '') ended"))
+
+
 def test_figures_at_the_end_are_fields_and_cannot_pose_as_others() -> None:
     read = entry(LogLine('stream 7 (request \'a\') ended: {"frames": 80, "level": "none"}'))
     assert (read["message"], read["frames"]) == ("stream 7 (request 'a') ended", 80)

@@ -48,9 +48,6 @@ ACCOUNT = StreamAccount(
     queue_s=0.0,
     first_chunk_s=None,
     frames=80,
-    target_steps=40,
-    drafted=60,
-    accepted=40,
 )
 
 

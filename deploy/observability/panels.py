@@ -86,11 +86,11 @@ _SMOOTH = Question(
         ),
         Panel(
             "Chunks that came late, or almost",
-            "The share of chunks whose listener had run dry when they came, or had less than 100 ms left.",
+            "The share of chunks whose listener had run dry when they came, or had less than 50 ms left.",
             "percentunit",
             (
                 Line("dry", share_up_to("0", "talkahead_slack_seconds")),
-                Line("under 100 ms", share_up_to("0.1", "talkahead_slack_seconds")),
+                Line("under 50 ms", share_up_to("0.05", "talkahead_slack_seconds")),
             ),
             limit=0.01,
         ),

@@ -32,6 +32,8 @@ class _Part:
     text: str
     is_whole: bool
     """Nobody knows where its words are: it is a caption of its own."""
+    is_paused: bool
+    """A pause comes after it: "Dr." ends with a full stop as well."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,16 @@ class Captions:
     def __init__(self, text: str) -> None:
         self._text = text
         self._words: list[Word] = []
+        self._pauses: set[int] = set()
+        """Each by how many words come before it."""
         self._audio_s = 0.0
 
     def add(self, chunk: AudioChunk) -> None:
-        self._words.extend(word for word in chunk.words if word.kind is not Spoken.PAUSE)
+        for word in chunk.words:
+            if word.kind is Spoken.PAUSE:
+                self._pauses.add(len(self._words))
+            else:
+                self._words.append(word)
         self._audio_s += chunk.duration_s
 
     def write(self, path: Path) -> None:
@@ -74,8 +82,10 @@ class Captions:
         before."""
         text, words = self._text, self._words
         begins = [0, *(_begin(text, before.char_end, after.char_start) for before, after in pairwise(words))]
-        for word, (begin, beyond) in zip(words, pairwise([*begins, len(text)]), strict=False):
-            yield _Part(word.start_s, _SPACES.sub(" ", text[begin:beyond]), word.kind is Spoken.SEGMENT)
+        places = zip(words, pairwise([*begins, len(text)]), strict=False)
+        for count, (word, (begin, beyond)) in enumerate(places, 1):
+            written = _SPACES.sub(" ", text[begin:beyond])
+            yield _Part(word.start_s, written, word.kind is Spoken.SEGMENT, count in self._pauses)
 
 
 def _begin(text: str, end: int, start: int) -> int:
@@ -100,7 +110,7 @@ def _is_full(group: Sequence[_Part], following: _Part) -> bool:
     written = "".join(part.text for part in group)
     is_ended = _STOP.search(written) or (len(written) >= _FEWEST_CHARACTERS and _MARK.search(written))
     is_long = len((written + following.text).strip()) > MAX_CHARACTERS
-    return bool(is_ended) or is_long or group[-1].is_whole
+    return (group[-1].is_paused and bool(is_ended)) or is_long or group[-1].is_whole
 
 
 def _web_vtt(captions: Sequence[_Caption]) -> str:

@@ -203,11 +203,12 @@ def _put_small_talker(shipped: Path, folder: Path) -> None:
 
 def test_a_full_server_is_a_rate_limit_and_another_one_speaks(small: Served, server: Served) -> None:
     with (
+        # First: while they start, the one stream might come to its end.
+        FrontDoor(small.grpc) as narrow,
+        FrontDoor(small.grpc, server.grpc) as wide,
         Client(small.grpc) as client,
         client.speak(LONG) as speaking,
         client.speak(LONG),
-        FrontDoor(small.grpc) as narrow,
-        FrontDoor(small.grpc, server.grpc) as wide,
     ):
         next(speaking)
         eventually(lambda: client.load().queued, lambda queued: queued == 1)

@@ -7,6 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,7 +207,8 @@ def misbehave(door: FrontDoor, chance: random.Random) -> None:
     with connect(address(door, kind), max_size=None) as line:
         if chance.random() < 0.5:
             say(line, text="A sentence that is quite in order. ")
-        line.send(chance.choice(BAD_MESSAGES))
+        with suppress(ConnectionClosed):  # a long one may be refused before all of it has been sent
+            line.send(chance.choice(BAD_MESSAGES))
         if chance.random() < 0.3:
             vanish(line)
             return

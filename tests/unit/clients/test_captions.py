@@ -58,10 +58,17 @@ def test_sub_rip_counts_captions(tmp_path: Path) -> None:
 def test_captions_are_lines_of_whole_words(tmp_path: Path, pause: str) -> None:
     one_by_one = [f"word{number}" for number in range(30)]
     text = f"{pause} ".join(one_by_one)
-    words = words_of(text, *((word, float(place)) for place, word in enumerate(one_by_one)))
+    places = [(word, float(place)) for place, one in enumerate(one_by_one) for word in (one, pause) if word]
+    words = words_of(text, *(places[:-1] if pause else places))
     lines = written(tmp_path, text, words, ".srt", 30.0).split("\n")[2::4]
     assert all(len(line) <= MAX_CHARACTERS for line in lines) and " ".join(lines) == text
     assert len(lines) == (10 if pause else 5)
+
+
+def test_a_full_stop_without_a_pause_ends_nothing(tmp_path: Path) -> None:
+    text = "Ask Dr. Smith. He knows."
+    words = words_of(text, ("Ask", 0.0), ("Dr", 0.3), ("Smith", 0.6), (".", 1.0), ("He", 1.3), ("knows", 1.5))
+    assert written(tmp_path, text, words, ".srt").split("\n")[2::4] == ["Ask Dr. Smith.", "He knows."]
 
 
 def test_a_segment_is_one_caption(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ _TALKER = "talker"
 _PARAMETERS = {**dict.fromkeys(SOURCES, "engine"), _TALKER: "decoder"}
 """That say a model's engine."""
 _PRECISION = "precision"
+_UNASKED = {"measure_steps": "false"}
+"""The talker's, for it joins a server that speaks: costs would be those of the load, after minutes."""
 _RAISED = re.compile(r".*\b(?:ArtifactMismatch|BadRequest|TalkaheadError): ", re.DOTALL)
 
 
@@ -56,7 +58,8 @@ def run(options: argparse.Namespace) -> None:
             config = answer["config"]
             parameters = config.setdefault("parameters", {})
             before = _told(parameters, wanted)
-            parameters |= {name: {"string_value": value} for name, value in wanted.items()}
+            asked = {**wanted, **_UNASKED} if options.model == _TALKER else wanted
+            parameters |= {name: {"string_value": value} for name, value in asked.items()}
             server.load_model(options.model, headers, json.dumps(config), client_timeout=_LOADED_S)
     except InferenceServerException as error:
         raise TalkaheadError(f"{options.model} stays as it is: {_reason(error, options)}") from error

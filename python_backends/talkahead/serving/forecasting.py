@@ -17,7 +17,8 @@ from talkahead.serving.talker_parts import TalkerParts
 
 
 def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None:
-    """None where nothing was counted of any draft, so that costs alone would decide nothing.
+    """None where nothing was counted of any draft, so that costs alone would decide nothing; or where costs
+    are not known, and the parameter `measure_steps` keeps a talker that joins a busy server from measuring.
 
     Measuring takes a few seconds, and is shown.
     """
@@ -26,6 +27,9 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
         return None
     conditions = Conditions.of(config, parts.backbone)
     costs = read_costs(conditions)
+    if costs is None and config.parameters.get("measure_steps") == "false":
+        note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
+        return None
     if costs is None:
         costs = _measure(parts, counted)
         if costs.is_steady:

@@ -294,6 +294,24 @@ def test_auto_is_the_drafter_that_pays_most_here(
     assert len(list(counted.glob("step-costs-*.json"))) <= 1
 
 
+def test_a_talker_that_joins_a_busy_server_measures_nothing(
+    backend: FakeBackend,
+    config_of: Callable[..., ModelConfig],
+    drafting_repository: Path,
+    counted: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = {"slots": "2", "drafter": "auto", "measure_steps": "false"}
+    server = TalkerServer(backend, config_of("talker", drafting_repository, **asked))
+    try:
+        request = speak(server, segment(max_seconds=0.5))
+    finally:
+        server.close()
+    assert drafter_names()[Stats.from_array(request.sender.responses[-1].tensors["STATS"]).drafter] == "none"
+    assert "was not measured here, so it drafts where it is asked to" in capsys.readouterr().err
+    assert not list(counted.glob("step-costs-*.json"))
+
+
 def test_auto_without_a_count_is_plain(
     backend: FakeBackend, config_of: Callable[..., ModelConfig], drafting_repository: Path
 ) -> None:

@@ -151,8 +151,6 @@ def test_a_talker_is_drained_while_another_takes_what_is_new(
     ):
         assert not switch(server, key, engine, "--precision", precision, model="talker")
         assert f"talker stays as it is: talker: parameter {reason}" in capsys.readouterr().err
-    assert switch(server, key, "auto", "--precision", "int8", model="talker")
-    assert difference(speak(client, **MEDIUM).audio, before.audio) < SAME_FRAMES
     eventually(server.model_pids, lambda pids: len(pids) == 5)
 
 

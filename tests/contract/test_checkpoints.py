@@ -16,17 +16,22 @@ from talkahead.text.symbols import NUM_SYMBOLS
 from instruments.environment import REPOSITORY, ROOT
 from training.code_corpus import VOICES
 from training.export import silence_code
-from training.spectral_autoencoder import SpectralAutoencoder
+from training.spectral_autoencoder import FRAME_ENCODER, SpectralAutoencoder
 from training.spectral_corpus import segments_of, teacher
 
 CHECKPOINTS = ROOT / "training" / "checkpoints"
 NEXT = CHECKPOINTS / "next"
 MAX_SITTING_MB = 60
+TRAINED = {"shipped": (CHECKPOINTS, REPOSITORY / "talker" / "1", REPOSITORY / "encoder" / "1")}
+if (NEXT / "talker").exists():
+    TRAINED["next"] = (NEXT, NEXT / "talker", NEXT / "encoder")
+CODECS = [folder for folder in (CHECKPOINTS, NEXT) if (folder / FRAME_ENCODER).exists()]
+"""One may wait for a talker that learns its codes."""
 
 
-@pytest.fixture(scope="module")
-def codec() -> SpectralAutoencoder:
-    return SpectralAutoencoder.load(CHECKPOINTS).eval().requires_grad_(False)
+@pytest.fixture(scope="module", params=CODECS, ids=lambda folder: folder.name)
+def codec(request: pytest.FixtureRequest) -> SpectralAutoencoder:
+    return SpectralAutoencoder.load(request.param).eval().requires_grad_(False)
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +58,6 @@ def test_silence_behind_speech_is_silent(paused: tuple[Samples, int]) -> None:
 def test_they_are_small() -> None:
     sizes = {path: path.stat().st_size for path in Path(CHECKPOINTS).rglob("*.safetensors")}
     assert 0 < sum(sizes.values()) < MAX_SITTING_MB * 1e6
-
-
-TRAINED = {"shipped": (CHECKPOINTS, REPOSITORY / "talker" / "1", REPOSITORY / "encoder" / "1")}
-if NEXT.exists():
-    TRAINED["next"] = (NEXT, NEXT / "talker", NEXT / "encoder")
 
 
 @pytest.mark.parametrize(

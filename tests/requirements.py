@@ -15,8 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
-from instruments.proxy import find_envoy
-
 
 @dataclass(frozen=True)
 class Requirement:
@@ -49,6 +47,12 @@ def _has_tiles() -> bool:
     return _multiplies("int8") and has_tiles()
 
 
+def _has_envoy() -> bool:
+    from instruments.proxy import find_envoy
+
+    return find_envoy() is not None
+
+
 def _has_namespaces() -> bool:
     if os.geteuid() or which("ip") is None:
         return False
@@ -62,7 +66,7 @@ REQUIREMENTS = {
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
     "chromium": Requirement("Chromium", lambda: which("chromium") is not None, "apt-get install chromium"),
     "curl": Requirement("curl", lambda: which("curl") is not None, "apt-get install curl"),
-    "envoy": Requirement("Envoy, of the extra `deploy`", lambda: find_envoy() is not None, "make setup"),
+    "envoy": Requirement("Envoy, of the extra `deploy`", _has_envoy, "make setup"),
     "haproxy": Requirement("haproxy", lambda: which("haproxy") is not None, "apt-get install haproxy"),
     "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),
     "kubectl": Requirement(

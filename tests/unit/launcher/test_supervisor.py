@@ -95,6 +95,8 @@ Launch = Callable[..., Launched]
 
 
 def test_a_server_starts_says_where_it_is_and_stops(launch: Launch, folder: Path) -> None:
+    (folder / "frontend" / "configs").mkdir()
+    (folder / "frontend" / "configs" / "onnx.pbtxt").touch()
     server = launch("--threads", "tts=3", "--model-config-name", "onnx")
     words = server.ready().split()
     assert words[1::2] == ["grpc", "http", "metrics"] and len({*words[2::2]}) == 3

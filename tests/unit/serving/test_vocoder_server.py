@@ -109,7 +109,7 @@ def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Code
 
 def test_words_begin_where_their_frames_do(vocoder: VocoderServer) -> None:
     word, pause = (3, 8, 0, Spoken.WORD), (8, 9, 4, Spoken.PAUSE)
-    request = window([1] * 9, 2, 5, position=3, words=(word, pause))
+    request = window([1] * 9, 2, 5, words=(word, pause))
     vocoder.execute([request])
     told = answer(request)["WORDS"]
     assert told.tolist() == [[3, 8, 0, Spoken.WORD], [8, 9, 4 * HOP, Spoken.PAUSE]]

@@ -79,7 +79,7 @@ def draw_rates(report: dict[str, Any], out: Path) -> None:
     chunks.axhline(
         results[0]["limit"]["first_chunk_ms"], color="gray", linestyle=":", label="limit of the p95"
     )
-    chunks.set(title="first chunk", ylabel="milliseconds since the request", ylim=(0, None))
+    chunks.set(title="first chunk", ylabel="milliseconds since the request", yscale="log")
     misses.set(title="not as it should be", ylabel="% of requests", ylim=(0, None))
     for axis in (chunks, misses):
         axis.set(xlabel=f"requests a second ({results[0]['load']['spacing']})")

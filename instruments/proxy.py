@@ -141,9 +141,8 @@ class _Envoy:
 
     def requests(self) -> tuple[int, int]:
         first, second = (
-            next(
-                int(stat["value"]) for stat in host["stats"] if stat["name"] == "rq_total" and "value" in stat
-            )
+            # Envoy leaves out what is 0.
+            next(int(stat.get("value", 0)) for stat in host["stats"] if stat["name"] == "rq_total")
             for host in self._hosts()
         )
         return first, second

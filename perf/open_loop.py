@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from talkahead_client import SpeechError
@@ -48,16 +48,21 @@ class Answers:
 
 def run(address: str, load: OpenLoad, parameters: Mapping[str, ParameterValue], part: int) -> Answers:
     """Sends one part of the load, and waits for all its answers; a failure is an answer too."""
-    asked = arrivals(load.rate, load.seconds, load.spacing, len(load.length.texts), NUM_SEEDS, part)
-    return asyncio.run(_run(address, load, parameters, asked))
+    texts = load.length.texts
+    asked = arrivals(load.rate, load.seconds, load.spacing, len(texts), NUM_SEEDS, part)
+    return asyncio.run(_run(address, texts, load.voice, parameters, asked))
 
 
 async def _run(
-    address: str, load: OpenLoad, parameters: Mapping[str, ParameterValue], asked: list[Arrival]
+    address: str,
+    texts: Sequence[str],
+    voice: str | None,
+    parameters: Mapping[str, ParameterValue],
+    asked: Sequence[Arrival],
 ) -> Answers:
     async with AsyncClient(address) as client, asyncio.TaskGroup() as group:
         await client.voices()  # the connection is not part of the first request
-        speaker = _Speaker(client, load, parameters, time.perf_counter())
+        speaker = _Speaker(client, texts, voice, parameters, time.perf_counter())
         began_s, busy_s = speaker.began_s, time.process_time()
         tasks = []
         for place, arrival in enumerate(asked):
@@ -74,18 +79,19 @@ class _Speaker:
     """Asks for one text after another, each in a task of its own."""
 
     client: AsyncClient
-    load: OpenLoad
+    texts: Sequence[str]
+    voice: str | None
     parameters: Mapping[str, ParameterValue]
     began_s: float
 
     async def ask(self, place: int, arrival: Arrival) -> tuple[Utterance, float]:
         """The answer, and by how many milliseconds the request was late."""
         parameters: dict[str, ParameterValue] = {"seed": arrival.seed, **self.parameters}
-        text = self.load.length.texts[arrival.text]
+        text = self.texts[arrival.text]
         started_s = time.perf_counter() - self.began_s
         hearing = Hearing(place, arrival.text, started_s)
         try:
-            async for chunk in self.client.speak(text, voice=self.load.voice, **parameters):  # type: ignore[arg-type]
+            async for chunk in self.client.speak(text, voice=self.voice, **parameters):  # type: ignore[arg-type]
                 hearing.hear(chunk)
         except SpeechError as failure:
             hearing.fail(failure)

@@ -16,6 +16,17 @@ def durations_of(outlet: Outlet) -> list[float]:
     return [window.header.new / SPEECH.frames_per_s for window in outlet.windows]
 
 
+def one_spoken_one_cancelled() -> Rig:
+    rig = Rig()
+    rig.submit(1, 20)
+    rig.finish()
+    rig.submit(2, 60)
+    rig.run()
+    rig.loop.cancel(2, None)
+    rig.finish()
+    return rig
+
+
 def test_the_first_chunk_counts_from_the_request_and_the_next_from_the_one_before() -> None:
     rig = Rig()
     outlet = rig.submit(3, 60, asked_us=round(1e6 * (rig.now - 0.2)))
@@ -67,13 +78,7 @@ def test_a_window_that_failed_is_no_audio() -> None:
 
 
 def test_a_cancel_says_whose_it_was() -> None:
-    rig = Rig()
-    rig.submit(1, 20)
-    rig.finish()
-    rig.submit(2, 60)
-    rig.run()
-    rig.loop.cancel(2, None)
-    rig.finish()
+    rig = one_spoken_one_cancelled()
     rig.submit(3, 60, deadline_ms=500)
     rig.run()
     rig.now += 0.6
@@ -87,13 +92,7 @@ def test_a_cancel_says_whose_it_was() -> None:
 
 
 def test_an_account_says_when_a_stream_was_first_heard_and_how_long_it_was() -> None:
-    rig = Rig()
-    rig.submit(1, 20)
-    rig.finish()
-    rig.submit(2, 60)
-    rig.run()
-    rig.loop.cancel(2, None)
-    rig.finish()
+    rig = one_spoken_one_cancelled()
     whole, left = rig.accounts
     assert (whole.stream, whole.frames, whole.ending) == (1, 20, Ending.END_OF_SPEECH)
     assert whole.first_chunk_s is not None and 0 <= whole.first_chunk_s <= whole.seconds

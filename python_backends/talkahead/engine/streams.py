@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
 from talkahead.engine.early_cancels import EarlyCancels
@@ -22,6 +24,18 @@ from talkahead.types import Ending, StopReason, WindowHeader
 _REMEMBERED_STREAMS = 4096
 _OUR_FAULTS = (Code.INTERNAL, Code.UNAVAILABLE)
 _ENDINGS = {Code.CANCELLED: Ending.CANCELLED, Code.RESOURCE_EXHAUSTED: Ending.REFUSED}
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """Of a stream that ended before all of its segments had arrived: the rest is closed as it comes.
+
+    Args:
+        due_at: later than that nobody waits for it; its client has left, or it was lost.
+    """
+
+    arrivals: Arrivals
+    due_at: float
 
 
 class Streams:
@@ -50,8 +64,8 @@ class Streams:
         self._report = report_progress
         self._log = log
         self._streams: dict[int, Stream] = {}
-        self._ended: OrderedDict[int, Arrivals] = OrderedDict()
-        """Streams that ended before all their segments had arrived: the rest is closed as it comes."""
+        self._remainders: OrderedDict[int, Remainder] = OrderedDict()
+        """By stream, the one that ended first in front."""
         self._early_cancels = EarlyCancels()
         self._generation = 0
         self._batch = Batch()
@@ -61,8 +75,13 @@ class Streams:
     def __iter__(self) -> Iterator[Stream]:
         return iter(list(self._streams.values()))
 
-    def __len__(self) -> int:
-        return len(self._streams)
+    def num_open(self, now: float) -> int:
+        """Streams whose client has not had the end yet, which comes behind the last of their segments."""
+        return len(self._streams) + len(self._awaited(now))
+
+    def _awaited(self, now: float) -> list[Remainder]:
+        """What should still arrive, the latest in front."""
+        return list(takewhile(lambda rest: rest.due_at > now, reversed(self._remainders.values())))
 
     def speaking(self) -> list[SegmentState]:
         """The segment that each stream is to speak now, where it has arrived."""
@@ -77,12 +96,15 @@ class Streams:
     def arrive(self, request: SegmentRequest, channel: Channel, now: float) -> Stream | None:
         """A segment of a new stream or an open one. None when its stream takes no more, and it is closed."""
         id, stream = request.header.stream, self._streams.get(request.header.stream)
-        arrivals = self._ended.get(id) if stream is None else stream.arrivals if stream.is_draining else None
-        if arrivals is not None:
-            arrivals.add(request.header)
+        if stream is None and id in self._remainders:
+            self._remainders[id].arrivals.add(request.header)
             channel.close()
-            if arrivals.are_complete:
-                self._ended.pop(id, None)
+            if self._remainders[id].arrivals.are_complete:
+                del self._remainders[id]
+            return None
+        if stream is not None and stream.is_draining:
+            stream.arrivals.add(request.header)
+            channel.close()
             return None
         is_new = stream is None
         stream = stream or self._open(request, now)
@@ -197,17 +219,17 @@ class Streams:
     def settle(self, stream: Stream, now: float) -> None:
         """End a stream that is over and has nothing more to wait for."""
         if stream.settle(self._config.settle_s, now):
-            self._end(stream, None if stream.failure is None else stream.failure.error)
+            self._end(stream, now, None if stream.failure is None else stream.failure.error)
 
     def fail_all(self, error: TalkaheadError) -> None:
         """End every stream now, without waiting for anything; slots are not looked at."""
         for stream in self:
-            self._close(stream, error)
+            self._close(stream, error, -math.inf)
 
     def _give_up(self, stream: Stream, error: TalkaheadError) -> None:
-        """End it now, with what it waits for unsettled."""
+        """End it now: what has not come is waited for no longer."""
         self._log_fault(stream, error)
-        self._end(stream, error)
+        self._end(stream, -math.inf, error)
 
     def _give_up_idle(self, stream: Stream, now: float) -> None:
         """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
@@ -215,21 +237,21 @@ class Streams:
         idle = f"nothing has become of chunk {chunk} for {round(waited_s, 1):g} s: is the vocoder held up?"
         self._give_up(stream, TalkaheadError(idle, Code.UNAVAILABLE))
 
-    def _end(self, stream: Stream, error: TalkaheadError | None = None) -> None:
+    def _end(self, stream: Stream, now: float, error: TalkaheadError | None = None) -> None:
         """With an error; or quietly, when all of it was acknowledged or its client has left."""
         self._release_slots(stream)
-        self._close(stream, error)
+        self._close(stream, error, now + self._config.segment_timeout_s)
 
-    def _close(self, stream: Stream, error: TalkaheadError | None) -> None:
+    def _close(self, stream: Stream, error: TalkaheadError | None, rest_due_at: float) -> None:
         del self._streams[stream.id]
         self.num_in_flight -= len(stream.in_flight)
         ending = _ending(stream, error)
         stream.end(error)
         self.report_progress(stream, is_over=True)
         if not stream.arrivals.are_complete:
-            self._ended[stream.id] = stream.arrivals
-            if len(self._ended) > _REMEMBERED_STREAMS:
-                self._ended.popitem(last=False)
+            self._remainders[stream.id] = Remainder(stream.arrivals, rest_due_at)
+            if len(self._remainders) > _REMEMBERED_STREAMS:
+                self._remainders.popitem(last=False)
         self._early_cancels.stream_ended(stream.request_id)
         self._on_end(stream, ending)
 
@@ -245,7 +267,7 @@ class Streams:
 
     def check(self, now: float) -> float:
         """Do what has fallen due; returns when the next thing does."""
-        next_at = math.inf
+        next_at = min((rest.due_at for rest in self._awaited(now)), default=math.inf)
         for stream in self:
             # What is done may set the next alarm of the same stream.
             while stream.id in self._streams:
@@ -264,10 +286,10 @@ class Streams:
         missing_at = stream.missing_since + config.segment_timeout_s
         if failure is not None:
             at = min(idle_at, vanished_at, missing_at, failure.due_at)
-            yield at, partial(self._end, stream, failure.error)
+            yield at, partial(self._end, stream, now, failure.error)
             return
         yield idle_at, partial(self._give_up_idle, stream, now)
-        yield vanished_at, partial(self._end, stream)
+        yield vanished_at, partial(self._end, stream, now)
         if (limit_ms := stream.options.deadline_ms) is not None:
             yield stream.expires_at, partial(self.fail, stream, DeadlinePassed(limit_ms), now)
         lost = TalkaheadError(f"segment {stream.current} never reached the talker")

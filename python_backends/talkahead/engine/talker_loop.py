@@ -329,7 +329,7 @@ class TalkerLoop:
         return LoadReport(
             active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
-            open_streams=len(self._streams),
+            open_streams=self._streams.num_open(now),
             slots=self._backbone.num_slots,
             predicted_first_chunk_ms=1e3 * self._predicted_first_chunk_s(num_queued),
             windows_in_flight=self._streams.num_in_flight,

@@ -166,6 +166,27 @@ def test_a_cut_segment_is_followed_by_the_next() -> None:
     rig.assert_empty()
 
 
+def test_a_stream_is_open_until_the_last_of_its_segments_has_come() -> None:
+    """Its client has the end behind that: a server that stopped earlier would answer it with an error."""
+    rig = Rig()
+    rig.submit(3, 40, last=False, max_seconds=0.5)
+    rig.finish()
+    assert (rig.loop.load.open_streams, rig.loop.load.active) == (1, 0)
+    rig.submit(3, 40, segment=1, last=True, max_seconds=0.5)
+    rig.run()
+    rig.assert_empty()
+
+
+def test_what_never_arrives_is_not_waited_for_without_end() -> None:
+    rig = Rig()
+    rig.submit(3, 40, last=False, max_seconds=0.5)
+    rig.finish()
+    wait_s = rig.run()
+    assert wait_s <= CONFIG.segment_timeout_s
+    rig.advance(wait_s)
+    rig.assert_empty()
+
+
 def test_max_seconds_ends_the_stream_and_closes_what_is_left() -> None:
     rig = Rig()
     outlets = [rig.submit(3, 40, segment=index, last=index == 3, max_seconds=1.3) for index in range(3)]

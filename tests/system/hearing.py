@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import chain
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -110,3 +115,48 @@ class Neighbour:
         utterance = hear([self._first, *self._speech], self._format)
         assert self._began_s + utterance.last.elapsed_s > after_s, "the neighbour had ended before"
         assert difference(utterance.audio, self._alone.audio) < SAME_FRAMES
+
+
+class Company:
+    """One stream after another, all of one request, while something else happens: none of them may suffer.
+
+    So there is a neighbour however long that takes. `with` begins when the first one is heard, and ends with
+    the last one's end.
+
+    Args:
+        alone: the same request, spoken while nothing else was.
+        speech: what the server's voice is like.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        alone: Utterance,
+        speech: SpeechFormat = SPEECH,
+        **request: Any,  # noqa: ANN401
+    ) -> None:
+        self._ask = partial(client.speak, **request)
+        self._alone = alone
+        self._format = speech
+        self._is_enough = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> Self:
+        speech = self._ask()
+        self._spoken = self._pool.submit(self._speak, chain([next(speech)], speech))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_enough.set()
+        self._pool.shutdown()
+        if error is None:
+            differences = [difference(one.audio, self._alone.audio) for one in self._spoken.result()]
+            assert max(differences) < SAME_FRAMES, differences
+
+    def _speak(self, first: Iterable[AudioChunk]) -> list[Utterance]:
+        spoken = [hear(first, self._format)]
+        while not self._is_enough.is_set():
+            spoken.append(hear(self._ask(), self._format))
+        return spoken

@@ -6,6 +6,7 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -78,6 +79,10 @@ class Scraper:
                 answer = json.loads(page.read())
         except ConnectionError:
             return None
+        except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # it listens before it has opened its files
+                return None
+            raise
         except urllib.error.URLError as error:
             if isinstance(error.reason, ConnectionError):
                 return None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from hearing import SAME_FRAMES, Neighbour, Utterance, difference, hear, speak
+from hearing import SAME_FRAMES, Company, Utterance, difference, hear, speak
 from raw import RawStream, Tensor, refusal, speech_request, strings, tensors_of
 from served import Served
 from shipped import SPEECH, VOICES
@@ -21,8 +20,7 @@ from tritonclient.grpc import service_pb2
 from waiting import eventually
 
 HELLO = "Hello there."
-NEIGHBOUR: dict[str, Any] = {"text": prose(1_000), "seed": 11, "max_seconds": 45.0}
-"""Long enough to speak for a second of the server's time, in which a busy machine gets a refusal through."""
+NEIGHBOUR: dict[str, Any] = {"text": prose(300), "seed": 11, "max_seconds": 6.0}
 
 
 @dataclass(frozen=True)
@@ -122,28 +120,25 @@ def alone(client: Client) -> Utterance:
 
 
 @pytest.fixture
-def neighbour(client: Client, alone: Utterance) -> Neighbour:
-    return Neighbour(client, alone, **NEIGHBOUR)
+def company(client: Client, alone: Utterance) -> Iterator[None]:
+    with Company(client, alone, **NEIGHBOUR):
+        yield
 
 
+@pytest.mark.usefixtures("company")
 @pytest.mark.parametrize("name", BAD)
-def test_refusal_says_what_is_allowed(name: str, server: Served, neighbour: Neighbour) -> None:
+def test_refusal_says_what_is_allowed(name: str, server: Served) -> None:
     bad = BAD[name]
     text = refusal(server.grpc, bad.request)
-    refused_s = time.perf_counter()
     assert [part for part in bad.says if part not in text] == [], text
-    neighbour.finish(after_s=refused_s)
 
 
+@pytest.mark.usefixtures("company")
 @pytest.mark.skipif(SPEECH.has_encoder, reason="the shipped voice's codec takes recordings")
 @pytest.mark.parametrize("names", [tuple(HUSH), ("REFERENCE_AUDIO",), ("REFERENCE_TEXT",)])
-def test_a_codec_without_an_encoder_takes_no_recording(
-    names: tuple[str, ...], server: Served, neighbour: Neighbour
-) -> None:
+def test_a_codec_without_an_encoder_takes_no_recording(names: tuple[str, ...], server: Served) -> None:
     text = refusal(server.grpc, speech_request(HELLO, {name: HUSH[name] for name in names}))
-    refused_s = time.perf_counter()
     assert "REFERENCE_AUDIO: " in text and "none: this server has voices of its own alone" in text
-    neighbour.finish(after_s=refused_s)
 
 
 def test_unknown_voice_lists_the_voices(client: Client) -> None:
@@ -152,10 +147,10 @@ def test_unknown_voice_lists_the_voices(client: Client) -> None:
     assert all(voice in str(refused.value) for voice in client.voices())
 
 
-def test_ten_thousand_digits_are_spoken_as_any_text(client: Client, neighbour: Neighbour) -> None:
+@pytest.mark.usefixtures("company")
+def test_ten_thousand_digits_are_spoken_as_any_text(client: Client) -> None:
     with client.speak("1234567890" * 1000, max_seconds=1.0) as speech:
         assert hear(speech).stats.frames == SPEECH.frames(1.0)
-    neighbour.finish(after_s=0.0)
 
 
 @pytest.mark.parametrize("request_id", ["the same", ""])
@@ -179,11 +174,10 @@ def test_streams_with_the_same_request_id_or_none_keep_apart(
 def test_client_that_vanishes_frees_its_slot_and_disturbs_nobody(
     server: Served, client: Client, alone: Utterance
 ) -> None:
-    vanishing = RawStream(server.grpc, speech_request(NEIGHBOUR["text"], request_id="gone"))
+    vanishing = RawStream(server.grpc, speech_request(prose(1_000), request_id="gone"))
     vanishing.first()
-    neighbour = Neighbour(client, alone, **NEIGHBOUR)
-    vanishing.vanish()
-    neighbour.finish(after_s=time.perf_counter())
+    with Company(client, alone, **NEIGHBOUR):
+        vanishing.vanish()
     eventually(open_streams(client), lambda streams: streams == 0)
 
 

@@ -126,9 +126,12 @@ class ServerLog:
         """Why the server did not start, as far as its log tells."""
         if not self.failures:
             return f"the server stopped by itself{self.last_words}; --log-level info shows its whole log"
-        return "\n".join(
-            f"model {model} did not load: {_short(text)}" for model, text in self.failures.items()
-        )
+        return "\n".join(map(self._reason_of, self.failures))
+
+    def _reason_of(self, model: str) -> str:
+        if self._tells_why(model):
+            return f"model {model} did not load: {_short(self.failures[model])}"
+        return f"the process of model {model} died during the start{self.last_words}"
 
 
 def _plain(text: str) -> str:

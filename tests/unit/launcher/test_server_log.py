@@ -90,6 +90,10 @@ def test_the_end_of_a_process_is_explained(shown: list[str]) -> None:
     log = read(shown, loaded, died, raised)
     assert not log.explains_end("tts") and all(map(log.explains_end, ("talker", "vocoder", "")))
     assert not any(map(read(shown, loaded, died).explains_end, ("tts", "")))
+    untold = read(shown, "cannot open libpython", loaded, died)
+    assert untold.reason == (
+        "the process of model tts died during the start; printed last: cannot open libpython"
+    )
 
 
 def test_the_last_words_of_processes(shown: list[str]) -> None:

@@ -103,6 +103,14 @@ class Flag:
         return value == "true"
 
 
+LEAST_URGENT, _USUAL_URGENCY, MOST_URGENT = 1, 2, 3
+
+
+def patience(urgency: int) -> float:
+    """How long listeners of an urgency wait, over those of the usual one."""
+    return 2.0 ** (_USUAL_URGENCY - urgency)
+
+
 SETTINGS: dict[str, Setting] = {
     "temperature": Real(0.0, 2.0, note=" (0 = the most likely frame)"),
     "top_p": Real(0.0, 1.0, is_open=True),
@@ -125,7 +133,7 @@ SETTINGS: dict[str, Setting] = {
     "max_seconds": Real(0.0, 3600.0, is_open=True),
     "first_chunk_frames": Whole(1, 250),
     "chunk_frames": Whole(1, 250),
-    "urgency": Whole(1, 3, note=" (3 = first)"),
+    "urgency": Whole(LEAST_URGENT, MOST_URGENT, note=" (3 = first)"),
     "deadline_ms": Whole(1, 3_600_000),
     "health_check": Flag(),
 }
@@ -195,7 +203,7 @@ class RequestOptions(SamplingDefaults):
     first_chunk_frames: int | None = None
     chunk_frames: int | None = None
     """None: as many as last `FIRST_CHUNK_MS` and `CHUNK_MS`."""
-    urgency: int = 2
+    urgency: int = _USUAL_URGENCY
     """1 can wait, 3 goes first."""
     deadline_ms: int | None = None
     """The stream must have ended this long after it arrived."""

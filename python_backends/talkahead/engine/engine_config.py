@@ -18,6 +18,8 @@ class EngineConfig:
         max_pause_s: the longest pause that a segment may ask for.
         max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
+        max_wait_s: a stream is refused whose first chunk is predicted to come later than that, at urgency 2
+            (3: half; 1: none is; 0: none at all).
         min_pace, late_after_s: where a listener has waited so long in all for speech to go on, a stream is
             refused that would get fewer seconds of speech a second (0: none is).
         max_prefill_rows: prompt rows prefilled between two steps (at least one prompt), so that those who
@@ -43,6 +45,7 @@ class EngineConfig:
     max_pause_s: float = 2.0
     max_step_rows: int = 0
     max_pending: int = 64
+    max_wait_s: float = 0.0
     min_pace: float = 0.0
     late_after_s: float = 0.5
     max_prefill_rows: int = 512

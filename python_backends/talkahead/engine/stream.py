@@ -102,11 +102,13 @@ class Acknowledged:
     Args:
         wait_s: since the chunk before it was heard; of the first one, since the request came.
         slack_s: audio that its listener still had, 0 of one who had run dry; None of the first chunk.
+        queue_s: what the stream had waited for its first slot.
     """
 
     window: SentWindow
     wait_s: float
     slack_s: float | None
+    queue_s: float
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,8 @@ class Stream:
         """None while it speaks, the reason of its last window while it drains."""
         self.deadline = deadline
         """When it must be served: first-chunk limit of a newcomer, else when acknowledged audio runs out."""
+        self.slot_at: float | None = None
+        """When it first got a slot."""
         self.first_chunk_s: float | None = None
         """From the request to its first audio; None: none was heard."""
         self.waited_s = 0.0
@@ -197,6 +201,11 @@ class Stream:
         return tuple(self._segments.values())
 
     @property
+    def queue_s(self) -> float | None:
+        """What it waited for its first slot; None: it has none yet."""
+        return None if self.slot_at is None else self.slot_at - self.arrived_at
+
+    @property
     def expires_at(self) -> float:
         """When the time that its client gives it is over."""
         limit_ms = self.options.deadline_ms
@@ -230,6 +239,12 @@ class Stream:
         self._segments[index] = SegmentState(self, request, channel, start=self.plan.unheard)
         return True
 
+    def begin(self, now: float) -> bool:
+        """A segment of it has a slot; whether that is the first."""
+        is_first = self.slot_at is None
+        self.slot_at = now if is_first else self.slot_at
+        return is_first
+
     def block(self) -> None:
         """A window is ready and may not leave, until one does."""
         self.is_blocked = True
@@ -249,7 +264,7 @@ class Stream:
         if window is None:
             return None
         since = self.asked_at if self._heard_at is None else self._heard_at
-        done = Acknowledged(window, now - since, self.slack_at(now))
+        done = Acknowledged(window, now - since, self.slack_at(now), self.queue_s or 0.0)
         if ok:
             if self.first_chunk_s is None:
                 self.first_chunk_s = done.wait_s

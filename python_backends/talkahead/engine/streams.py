@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
-from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS
+from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS, patience
 from talkahead.engine.early_cancels import EarlyCancels
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -128,7 +128,7 @@ class Streams:
                 options.chunk_frames or speech.frames_covering(options.speed * CHUNK_MS),
                 speech.unheard_frames,
             ),
-            deadline=now + config.first_chunk_limit_s * 2.0 ** (2 - options.urgency),
+            deadline=now + config.first_chunk_limit_s * patience(options.urgency),
             now=now,
         )
         self._streams[stream.id] = stream

@@ -21,6 +21,7 @@ from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
+from talkahead.transport.wait_notice import Waits
 from talkahead.types import WindowHeader
 
 
@@ -61,6 +62,7 @@ class TalkerEngine:
         address: of the acknowledgement socket; with 0 there is no flow control.
         telemetry: told about stages, gauges and ends.
         report_progress: tells the frontend at an address how far a stream is; must return at once.
+        tell_waits: lets newcomers know whose wait would be too long; must return at once.
         log: told of what fails here, for the server's log; must return at once.
         clock: seconds that never go back.
     """
@@ -73,6 +75,7 @@ class TalkerEngine:
         address: int = 0,
         telemetry: EngineTelemetry | None = None,
         report_progress: Callable[[int, StreamProgress], None] = lambda address, progress: None,
+        tell_waits: Callable[[Waits], None] = lambda waits: None,
         log: Callable[[str], None] = lambda line: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -91,6 +94,7 @@ class TalkerEngine:
             telemetry=telemetry,
             address=address,
             report_progress=report_progress,
+            tell_waits=tell_waits,
             log=log,
         )
         self._thread = threading.Thread(target=self._run, name="talker-loop", daemon=True)

@@ -19,18 +19,17 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.pace import Pace
 from talkahead.engine.requests import SegmentRequest
-from talkahead.engine.running_mean import RunningMean
 from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream
 from talkahead.engine.streams import Streams, cancelled
+from talkahead.engine.waiting_line import WaitingLine
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
+from talkahead.transport.wait_notice import Waits
 from talkahead.types import Ending, StreamAccount, WindowHeader
 
-_MEMORY = 10
-"""Observations that a mean remembers, about."""
 _AT_RISK_S = 0.1
 """Of audio that a listener still has: with less, the slightest hitch is heard."""
 
@@ -42,6 +41,7 @@ class TalkerLoop:
         clock: seconds that never go back.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
         report_progress: tells the frontend at an address how far a stream is; must return at once.
+        tell_waits: lets newcomers know whose wait would be too long; must return at once.
         log: told why a stream failed, where that is no fault of its client's; must return at once.
     """
 
@@ -55,6 +55,7 @@ class TalkerLoop:
         telemetry: EngineTelemetry,
         address: int,
         report_progress: Callable[[int, StreamProgress], None],
+        tell_waits: Callable[[Waits], None],
         log: Callable[[str], None],
     ) -> None:
         self._backbone = backbone
@@ -86,14 +87,12 @@ class TalkerLoop:
             least=config.min_pace,
             late_after_s=config.late_after_s,
         )
-        self._step_s = RunningMean(_MEMORY, 0.002, _MEMORY)
-        self._prefill_s = RunningMean(_MEMORY, 0.01, _MEMORY)
-        self._slot_s = RunningMean(_MEMORY, 2.0, _MEMORY)
-        self._first_slot_at: dict[Stream, float] = {}
+        self._line = WaitingLine(backbone.num_slots, config)
+        self._tell_waits = tell_waits
         self._has_changed = True
         self._running: list[int] = []
         self._review_at = math.inf
-        self._load = self._measured_load()
+        self._load = self._measured_load(0, clock())
 
     # What may happen between turns
 
@@ -101,13 +100,13 @@ class TalkerLoop:
         """A segment has arrived: of a new stream, of one that is open, or of one that has ended already."""
         self._has_changed = True
         now = self._clock()
-        num_queued = self._num_queued()
+        ahead = self._turns_ahead()
         stream = self._streams.arrive(request, channel, now)
         if stream is None:
             return
         problem = self._unfit(request)
         if stream.arrivals.count == 1 and problem is None:
-            problem = self._refusal(stream, num_queued, now)
+            problem = self._refusal(stream, ahead, now)
         if problem is None:
             self._streams.settle(stream, now)
         else:
@@ -119,6 +118,8 @@ class TalkerLoop:
         heard = self._streams.acknowledge(done, self._clock())
         if heard is not None and done.ok:
             self._pace.decoded(done.seconds, heard.window.seconds)
+            if heard.slack_s is None:
+                self._line.heard(heard.wait_s - heard.queue_s)
             self._telemetry.heard(heard.window.seconds, heard.wait_s, heard.slack_s)
 
     def expect(self, begun: PassBegun) -> None:
@@ -180,7 +181,6 @@ class TalkerLoop:
         self._table.charge(drawn.slots, self._clock() - before)
         due = self._table.add(drawn)
         now = self._clock()
-        self._step_s.add(now - before)
         self._pace.stepped(now - before, int(drawn.counts.sum()) / len(drawn.counts))
         self._telemetry.step(now - before, len(drawn.slots), 1 + int(drawn.num_drafted.max()))
         for segment in due:
@@ -204,8 +204,17 @@ class TalkerLoop:
 
     # Admission
 
-    def _num_queued(self) -> int:
-        return sum(segment.slot is None for segment in self._streams.speaking())
+    def _turns_ahead(self) -> list[float]:
+        """Of those who wait for a slot, ascending; who plays already has the first turns."""
+        return sorted(
+            self._turn_of(segment.stream) if segment.stream.is_newcomer else -math.inf
+            for segment in self._streams.speaking()
+            if segment.slot is None
+        )
+
+    def _turn_of(self, stream: Stream) -> float:
+        """Of a newcomer."""
+        return self._line.turn_at(stream.arrived_at, stream.options.urgency)
 
     def _unfit(self, request: SegmentRequest) -> TalkaheadError | None:
         """Why it cannot be spoken. What is not finite would stay in the slot and spoil its next user."""
@@ -223,41 +232,44 @@ class TalkerLoop:
             return BadRequest("HISTORY", history, f"at most {len(prompt)} tokens from 0 to {tokens - 1}")
         return None
 
-    def _refusal(self, newcomer: Stream, num_queued: int, now: float) -> TalkaheadError | None:
-        """Why a new stream is not let in."""
+    def _refusal(self, newcomer: Stream, ahead: list[float], now: float) -> TalkaheadError | None:
+        """Why a new stream is not let in.
+
+        Args:
+            ahead: turns of those who waited for a slot before it came.
+        """
         if self._streams.was_cancelled(newcomer.request_id, now):
             return cancelled()
-        if num_queued >= max(self._config.max_pending, self._table.num_free):
-            wait_ms = 1e3 * self._predicted_first_chunk_s(num_queued)
+        num_free = self._table.num_free
+        if len(ahead) >= max(self._config.max_pending, num_free):
+            wait_ms = 1e3 * self._line.first_chunk_s(len(ahead), num_free)
             return TalkaheadError(
-                f"{num_queued} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
+                f"{len(ahead)} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
                 Code.RESOURCE_EXHAUSTED,
             )
+        if wait := self._line.long_wait(ahead, num_free, now, newcomer.options.urgency):
+            return wait.error
         waits = [one.waited_at(now) for one in self._streams if one is not newcomer and one.failure is None]
         together = min(len(waits) + 1, self._backbone.num_slots)
         objection = self._pace.objection(together, max(waits, default=0.0))
         return None if objection is None else TalkaheadError(objection, Code.RESOURCE_EXHAUSTED)
-
-    def _predicted_first_chunk_s(self, num_queued: int) -> float:
-        """For one more stream: its own prefill and steps, after a slot for it has become free."""
-        speech = self._config.speech
-        steps = (2 + speech.lookahead_frames) * speech.steps_per_frame
-        ahead = max(num_queued + 1 - self._table.num_free, 0)
-        wait_s = ahead * self._slot_s.value / self._backbone.num_slots
-        return wait_s + self._prefill_s.value + steps * self._step_s.value
 
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
         waiting = [segment for segment in self._streams.speaking() if segment.slot is None]
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
-            waiting.sort(key=lambda segment: (segment.stream.is_newcomer, segment.stream.deadline))
+            waiting.sort(key=self._order)
             self._reclaim(len(waiting) - self._table.num_free)
             chosen = self._within_budget(waiting[: self._table.num_free])
         else:
             chosen = self._next_segments(with_slot=False)[: min(self._table.num_free, 1)]
         if chosen:
             self._prefill(chosen, now)
+
+    def _order(self, segment: SegmentState) -> tuple[bool, float]:
+        stream = segment.stream
+        return stream.is_newcomer, self._turn_of(stream) if stream.is_newcomer else stream.deadline
 
     def _within_budget(self, segments: list[SegmentState]) -> list[SegmentState]:
         """The first few, at least one, whose prompts may be prefilled before the next step."""
@@ -288,13 +300,11 @@ class TalkerLoop:
             [_admission(slot, segment.request) for slot, segment in zip(slots, segments, strict=True)]
         )
         done = self._clock()
-        self._prefill_s.add(done - now)
         self._telemetry.stage("prefill", done - now)
         for slot, segment, token in zip(slots, segments, tokens, strict=True):
             self._table.start(slot, token)
             stream = segment.stream
-            if stream not in self._first_slot_at:
-                self._first_slot_at[stream] = now
+            if stream.begin(now):
                 self._telemetry.stage("queue", now - stream.arrived_at)
             if segment is stream.segment:
                 self._cutter.advance(stream, done)
@@ -303,15 +313,15 @@ class TalkerLoop:
 
     def _on_end(self, stream: Stream, ending: Ending) -> None:
         self._has_changed = True
-        began, now = self._first_slot_at.pop(stream, None), self._clock()
-        if began is not None:
-            self._slot_s.add(now - began)
+        now = self._clock()
+        if stream.slot_at is not None:
+            self._line.held(now - stream.slot_at)
         account = StreamAccount(
             stream=stream.id,
             request_id=stream.request_id,
             ending=ending,
             seconds=now - stream.asked_at,
-            queue_s=None if began is None else began - stream.arrived_at,
+            queue_s=stream.queue_s,
             first_chunk_s=stream.first_chunk_s,
             frames=stream.frames_sent,
         )
@@ -320,18 +330,19 @@ class TalkerLoop:
             self._telemetry.late(account.name, stream.waited_s)
 
     def _report(self) -> None:
-        self._load = self._measured_load()
+        now, ahead = self._clock(), self._turns_ahead()
+        self._tell_waits(self._line.long_waits(ahead, self._table.num_free, now))
+        self._load = self._measured_load(len(ahead), now)
         self._telemetry.pool(self._load)
 
-    def _measured_load(self) -> LoadReport:
-        num_queued, now = self._num_queued(), self._clock()
+    def _measured_load(self, num_queued: int, now: float) -> LoadReport:
         slacks = (stream.slack_at(now) for stream in self._streams)
         return LoadReport(
             active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
             open_streams=self._streams.num_open(now),
             slots=self._backbone.num_slots,
-            predicted_first_chunk_ms=1e3 * self._predicted_first_chunk_s(num_queued),
+            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._table.num_free),
             windows_in_flight=self._streams.num_in_flight,
             at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
         )

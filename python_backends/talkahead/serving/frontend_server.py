@@ -6,6 +6,7 @@ import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic_ns, perf_counter
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import FrontendTelemetry
 from talkahead.transport.receivers import ProgressReceiver
 from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
+from talkahead.transport.wait_notice import long_wait
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63
@@ -87,6 +89,7 @@ class FrontendServer:
         self._references = ReferenceReader(self._speech, self._text, Manifest.read(vocoder).version)
         meeting_place = rendezvous_folder()
         self._leaving, self._draining = leaving_flag(meeting_place), draining_flag(meeting_place)
+        self._long_wait = partial(long_wait, meeting_place)
         self._telemetry = FrontendTelemetry(api)
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
@@ -117,6 +120,8 @@ class FrontendServer:
         options = RequestOptions.from_json(request.parameters(), self._sampling)
         if self._draining.exists() or (options.health_check and self._leaving.exists()):
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
+        if wait := self._long_wait(options.urgency):
+            raise wait.error
         select(options, self._offer)
         self._check_speed(options.speed)
         voice = self._wire.text(request, "VOICE")

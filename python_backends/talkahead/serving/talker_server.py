@@ -27,8 +27,11 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.transport.receivers import AcknowledgementReceiver
 from talkahead.transport.senders import ProgressSender
+from talkahead.transport.wait_notice import WaitNotice
 from talkahead.types import SegmentHeader
 
+_MAX_WAIT_MS = 2_000.0
+"""Of a conversation, after which nobody listens any more."""
 _MIN_PACE = 0.1
 """Low, for listeners of files can wait, and a machine is busy with other things now and then."""
 _WARM_UP_SYMBOLS = 40
@@ -80,6 +83,10 @@ class TalkerServer:
             speech=speech,
             tokens=tokens,
             max_pending=config.whole("max_pending", EngineConfig.max_pending),
+            max_wait_s=1e-3
+            * config.real(
+                "max_wait_ms", _MAX_WAIT_MS, Real(0.0, 3.6e6, note=" (0 = nobody is refused for it)")
+            ),
             min_pace=config.real(
                 "min_pace", _MIN_PACE, Real(0.0, 1.0, note=" (0 = nobody is refused for it)")
             ),
@@ -88,12 +95,14 @@ class TalkerServer:
         # The engine wants the socket's address, so the socket is bound first and read afterwards.
         self._receiver = AcknowledgementReceiver()
         self._progress = ProgressSender()
+        self._notice = WaitNotice()
         self._engine = TalkerEngine(
             backbone,
             limits,
             address=self._receiver.address,
             telemetry=self._telemetry,
             report_progress=self._progress.send,
+            tell_waits=self._notice.tell,
             log=api.Logger.log_error,
         )
         self._receiver.start(self._engine)
@@ -112,6 +121,7 @@ class TalkerServer:
         self._engine.close()
         self._receiver.close()
         self._progress.close()
+        self._notice.close()
         self._telemetry.close()
 
     def _read(self, request: InferenceRequest, outlet: SenderOutlet) -> SegmentRequest:

@@ -24,6 +24,7 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import StreamProgress, WindowDone
+from talkahead.transport.wait_notice import Waits
 from talkahead.types import Ending, SegmentHeader, StopReason, StreamAccount, WindowHeader
 from torch import Tensor
 
@@ -184,6 +185,7 @@ class Rig:
         self.outlets: list[Outlet] = []
         self.answered: set[tuple[int, int, int]] = set()
         self.progress: list[StreamProgress] = []
+        self.waits: list[Waits] = []
         self.logged: list[str] = []
         telemetry = _Telemetry()
         self.late, self.heard, self.endings = telemetry.lates, telemetry.heard_chunks, telemetry.endings
@@ -197,6 +199,7 @@ class Rig:
             telemetry=telemetry,
             address=address,
             report_progress=self._take_progress,
+            tell_waits=self.waits.append,
             log=self.logged.append,
         )
 

@@ -104,6 +104,7 @@ class Stage:
             telemetry=NoTelemetry(),
             address=1,
             report_progress=lambda address, progress: None,
+            tell_waits=lambda waits: None,
             log=print,
         )
 

@@ -25,6 +25,7 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import StreamProgress
 from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
 from talkahead.transport.senders import ProgressSender
+from talkahead.transport.wait_notice import LongWait, WaitNotice
 from talkahead.types import SegmentHeader
 from tiny_voice import HOP, RATE_HZ, SPEECH
 
@@ -189,6 +190,19 @@ def test_a_draining_server_refuses(ask: Ask) -> None:
     draining_flag(rendezvous_folder()).touch()
     error = ask("Hello.").sender.error
     assert error is not None and error.code == TritonError.UNAVAILABLE
+
+
+def test_who_would_wait_too_long_is_told_so_by_the_talkers_notice(ask: Ask) -> None:
+    notice = WaitNotice()
+    notice.tell((None, LongWait(2.5, 2.0), LongWait(1.5, 1.0)))
+    error = ask("Hello.").sender.error
+    assert error is not None and "try again in about 500 ms" in str(error)
+    assert ask("Hello.", options={"urgency": 1}).sender.error is None
+    notice.tell((None, None, LongWait(1.5, 1.0)))
+    assert ask("Hello.").sender.error is None
+    assert ask("Hello.", options={"urgency": 3}).sender.error is not None
+    notice.close()
+    assert ask("Hello.", options={"urgency": 3}).sender.error is None
 
 
 def test_a_server_that_will_drain_refuses_health_checks_alone(ask: Ask) -> None:

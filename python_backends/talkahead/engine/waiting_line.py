@@ -1,0 +1,68 @@
+"""Who waits for a slot, in which order, and what one more stream may expect."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from talkahead.config import LEAST_URGENT, MOST_URGENT, patience
+from talkahead.engine.engine_config import EngineConfig
+from talkahead.engine.running_mean import RunningMean
+from talkahead.transport.wait_notice import LongWait, Waits
+
+_MEMORY = 64
+"""Streams."""
+
+
+class WaitingLine:
+    """Newcomers in the order of when their listeners' patience ends: the urgent overtake, and nobody starves.
+
+    It learns how long streams hold a slot, and what a first chunk takes beside the wait for one. A stream
+    whose first chunk is predicted to come too late is not let in; one that is not urgent waits for as long as
+    the line is.
+
+    Args:
+        num_slots: streams that are spoken at once.
+    """
+
+    def __init__(self, num_slots: int, config: EngineConfig) -> None:
+        self._num_slots = num_slots
+        self._max_wait_s = config.max_wait_s or math.inf
+        self._usual_s = config.max_wait_s or config.first_chunk_limit_s
+        self._slot_s = RunningMean(_MEMORY, 0.5)
+        self._work_s = RunningMean(_MEMORY, 0.05)
+
+    def held(self, seconds: float) -> None:
+        """A stream has had a slot for so long."""
+        self._slot_s.add(seconds)
+
+    def heard(self, seconds: float) -> None:
+        """A first chunk took so long, the wait for a slot left out."""
+        self._work_s.add(seconds)
+
+    def turn_at(self, arrived_at: float, urgency: int) -> float:
+        """Of two newcomers, the one with the earlier turn gets a slot first."""
+        return arrived_at + patience(urgency) * self._usual_s
+
+    def first_chunk_s(self, num_ahead: int, num_free: int) -> float:
+        """Of a stream that comes now, behind so many that wait for one of so many free slots."""
+        num_missing = max(num_ahead + 1 - num_free, 0)
+        return num_missing * self._slot_s.value / self._num_slots + self._work_s.value
+
+    def long_waits(self, ahead: Sequence[float], num_free: int, now: float) -> Waits:
+        """What newcomers are told now, by their urgency.
+
+        Args:
+            ahead: turns of those who wait for a slot, ascending.
+        """
+        urgencies = range(LEAST_URGENT, MOST_URGENT + 1)
+        return tuple(self.long_wait(ahead, num_free, now, urgency) for urgency in urgencies)
+
+    def long_wait(self, ahead: Sequence[float], num_free: int, now: float, urgency: int) -> LongWait | None:
+        """Why a newcomer is not let in, who would find so many waiting and free; None where it is."""
+        num_ahead = bisect_right(ahead, self.turn_at(now, urgency))
+        if num_ahead < num_free or not self._slot_s.is_known or urgency == LEAST_URGENT:
+            return None
+        wait = LongWait(self.first_chunk_s(num_ahead, num_free), patience(urgency) * self._max_wait_s)
+        return wait if wait.predicted_s > wait.limit_s else None

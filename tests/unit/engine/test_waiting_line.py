@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from talkahead.engine.running_mean import ENOUGH
+from talkahead.engine.waiting_line import WaitingLine
+from talkahead.errors import Code
+from talkahead.transport.wait_notice import LongWait, Waits
+from talker_fakes import CONFIG, Rig, script
+
+SLOTS = 4
+LIMITED = replace(CONFIG, max_wait_s=2.0)
+CAN_WAIT, USUAL, URGENT = 1, 2, 3
+
+
+def line(
+    slot_s: float = 1.0, work_s: float = 0.1, *, times: int = ENOUGH, max_wait_s: float = 2.0
+) -> WaitingLine:
+    measured = WaitingLine(SLOTS, replace(CONFIG, max_wait_s=max_wait_s))
+    for _ in range(times):
+        measured.held(slot_s)
+        measured.heard(work_s)
+    return measured
+
+
+def test_a_slot_becomes_free_as_often_as_streams_end() -> None:
+    measured = line(slot_s=1.0, work_s=0.1)
+    assert measured.first_chunk_s(0, num_free=1) == pytest.approx(0.1)
+    assert measured.first_chunk_s(0, num_free=0) == pytest.approx(0.25 + 0.1)
+    assert measured.first_chunk_s(7, num_free=0) == pytest.approx(2.0 + 0.1)
+
+
+def test_a_wait_that_is_too_long_is_told_with_what_is_allowed() -> None:
+    ahead = [line().turn_at(0.0, USUAL)] * 8
+    wait = line().long_wait(ahead, num_free=0, now=0.5, urgency=USUAL)
+    assert wait == LongWait(pytest.approx(9 / 4 + 0.1), 2.0)
+    assert wait is not None and wait.error.code is Code.RESOURCE_EXHAUSTED
+    assert "after 2350 ms, and 2000 ms are the most" in str(wait.error)
+    assert "try again in about 350 ms" in str(wait.error)
+
+
+def test_who_fits_in_time_is_let_in() -> None:
+    assert line().long_wait([0.0] * 7, 0, 9.0, USUAL) == LongWait(pytest.approx(2.1), 2.0)
+    assert line().long_wait([0.0] * 6, 0, 9.0, USUAL) is None
+
+
+def test_the_least_urgent_wait_for_as_long_as_it_takes() -> None:
+    assert line().long_wait([0.0] * 60, 0, 9.0, CAN_WAIT) is None
+
+
+def test_the_urgent_overtake_and_are_less_patient() -> None:
+    usual = [line().turn_at(8.5, USUAL)] * 60
+    assert line().long_wait(usual, 0, 9.0, URGENT) is None, "it goes before all of them"
+    assert line().long_wait([0.0] * 4, 0, 9.0, URGENT) == LongWait(pytest.approx(5 / 4 + 0.1), 1.0)
+    assert line().long_wait([0.0] * 4, 0, 9.0, USUAL) is None
+
+
+@pytest.mark.parametrize(
+    ("measured", "num_free"),
+    [
+        (line(slot_s=100.0, times=ENOUGH - 1), 0),
+        (line(slot_s=100.0), 5),
+        (line(slot_s=100.0, max_wait_s=0.0), 0),
+    ],
+    ids=["not measured yet", "room for all", "switched off"],
+)
+def test_nobody_is_refused_for_a_guess(measured: WaitingLine, num_free: int) -> None:
+    assert measured.long_waits([0.0] * 4, num_free, 9.0) == (None, None, None)
+
+
+@given(st.integers(0, 40), st.integers(0, SLOTS), st.floats(0.01, 10.0))
+def test_the_longer_the_line_the_fewer_are_let_in(ahead: int, free: int, slot_s: float) -> None:
+    measured = line(slot_s)
+    refused = [measured.long_wait([0.0] * num, free, 9.0, USUAL) is not None for num in (ahead, ahead + 1)]
+    assert refused == sorted(refused)
+
+
+# In the loop
+
+
+def full(config: object = LIMITED) -> tuple[Rig, list[Waits]]:
+    """One slot, which streams have had for a second each; what newcomers were told."""
+    rig = Rig(num_slots=1, config=config)  # type: ignore[arg-type]
+    for stream in range(100, 100 + ENOUGH):
+        rig.submit(stream, 20)
+        rig.run()
+        rig.advance(1.0)
+        rig.finish()
+    return rig, rig.waits
+
+
+def test_newcomers_are_refused_before_any_work_is_paid_for() -> None:
+    rig, told = full()
+    assert told[-1] == (None, None, None)
+    spoken = [rig.submit(stream, 20) for stream in range(1, 3)]
+    rig.run(1)
+    refused = rig.submit(3, 20)
+    assert refused.error.code is Code.RESOURCE_EXHAUSTED and "2000 ms are the most" in str(refused.error)
+    assert told[-1][0] is None and told[-1][USUAL - 1] is not None
+    waiting = rig.submit(4, 20, urgency=CAN_WAIT)
+    rig.finish()
+    assert [len(outlet.tokens) for outlet in (*spoken, waiting)] == [20] * 3
+    assert told[-1] == (None, None, None)
+    rig.assert_empty()
+
+
+def test_the_urgent_get_the_next_slot_and_nobody_starves() -> None:
+    """One that can wait is overtaken by who comes within its patience beyond theirs, and by no others."""
+    rig = Rig(num_slots=1, config=replace(LIMITED, max_wait_s=1.0))
+    first = rig.submit(1, 20)
+    rig.run(1)
+    waits = rig.submit(2, 20, urgency=CAN_WAIT)
+    usual = rig.submit(3, 20)
+    urgent = rig.submit(4, 20, urgency=URGENT)
+    rig.now += 2.0
+    late = rig.submit(5, 20, urgency=URGENT)
+    rig.finish()
+    began = list(dict.fromkeys(id(outlet) for what, outlet in rig.log if what == "send"))
+    assert began == [id(outlet) for outlet in (first, urgent, usual, waits, late)]
+    assert late.tokens == script(5, 20)
+    rig.assert_empty()

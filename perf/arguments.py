@@ -8,6 +8,8 @@ from collections.abc import Callable
 from talkahead.backbone.decoder_choice import Precision
 from talkahead_client.protocol import PARAMETERS, ParameterValue
 
+from perf.arrivals import Length, Spacing
+
 
 def add_precision(parser: argparse.ArgumentParser, default: Precision, note: str = "") -> None:
     """`--precision`: how the talker multiplies."""
@@ -21,6 +23,16 @@ def add_slices(parser: argparse.ArgumentParser, seconds: float) -> None:
     add = parser.add_argument
     add("--seconds", type=float, default=seconds, help="of each configuration under each load (%(default)g)")
     add("--slices", type=at_least(1), default=8, help="that these are cut into, by turns (%(default)s)")
+
+
+def add_open_load(parser: argparse.ArgumentParser) -> None:
+    """What requests that wait for nobody ask for, how they follow each other, and what must be kept."""
+    add = parser.add_argument
+    add("--spacing", type=Spacing, choices=list(Spacing), default=Spacing.POISSON, help="(%(default)s)")
+    add("--length", type=Length, choices=list(Length), default=Length.MIXED, help="of texts (%(default)s)")
+    add("--first-chunk-ms", type=float, default=80.0, help="that 95 of 100 must keep (%(default)g)")
+    add("--dry-share", type=float, default=0.001, help="of utterances that may run dry (%(default)g)")
+    add("--voice")
 
 
 def add_set(parser: argparse.ArgumentParser) -> None:

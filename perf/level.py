@@ -35,7 +35,7 @@ class Level:
 
     Args:
         asked: requests; each was spoken, refused (the server was too busy, and said so) or failed.
-        last_chunk_ms: from the request.
+        refusal_ms, last_chunk_ms: from the request.
         ran_dry: utterances in which a chunk arrived after everything before it had been played out;
             `ran_dry_buffered`: for a player that waits `BUFFER_MS` first.
         stalled_s: silence that this left in the middle of all speech.
@@ -52,6 +52,7 @@ class Level:
     spoken: int
     refused: int
     failed: int
+    refusal_ms: Spread
     first_chunk_ms: Spread
     first_audible_ms: Spread
     last_chunk_ms: Spread
@@ -74,7 +75,8 @@ class Level:
         utterances = [one for part in parts for one in part.utterances]
         heard = [one.figures for one in utterances if one.figures is not None]
         spoken = [one for one in utterances if one.figures is not None]
-        refused = sum(one.is_refused for one in utterances)
+        refusals_ms = [one.failed_ms for one in utterances if one.is_refused and one.failed_ms is not None]
+        refused = len(refusals_ms)
         wall_s = sum(part.wall_s for part in parts)
         audible = [one.first_audible_ms for one in heard if one.first_audible_ms is not None]
         good = sum(one.first_chunk_ms <= limit.first_chunk_ms and not one.dry_chunks for one in heard)
@@ -87,6 +89,7 @@ class Level:
             spoken=len(heard),
             refused=refused,
             failed=len(utterances) - len(heard) - refused,
+            refusal_ms=Spread.of(refusals_ms),
             first_chunk_ms=Spread.of([one.first_chunk_ms for one in heard]),
             first_audible_ms=Spread.of(audible),
             last_chunk_ms=Spread.of([one.total_ms for one in heard]),
@@ -124,6 +127,7 @@ class Level:
             "requests/s": f"{self.load.rate:g}",
             "asked": str(self.asked),
             "refused": str(self.refused),
+            "in p95": f"{self.refusal_ms.p95:.1f} ms" if self.refused else "-",
             "failed": str(self.failed),
             "first chunk p50": f"{self.first_chunk_ms.p50:.1f} ms",
             "p95": f"{self.first_chunk_ms.p95:.1f} ms",

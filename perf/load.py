@@ -17,9 +17,9 @@ from pathlib import Path
 
 from instruments import report
 from instruments.environment import Environment
-from instruments.server import Server, add_server_options, served_repository, server_at
+from instruments.server import add_server_options, served_repository, server_at
 from perf import level, memory, open_loop
-from perf.arguments import add_set, add_slices, parameter
+from perf.arguments import add_open_load, add_set, add_slices, parameter
 from perf.arrivals import Length, Spacing
 from perf.level import Level, Limit
 from perf.open_loop import OpenLoad
@@ -73,7 +73,7 @@ def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slic
             parts[one.name].append(
                 open_loop.run(one.server.grpc, load, one.parameters, _WARM_UP_PART + 1 + part)
             )
-    return [Level.of(one.name, load, limit, parts[one.name], _memory(one.server)) for one in asked]
+    return [Level.of(one.name, load, limit, parts[one.name], memory.of(one.server)) for one in asked]
 
 
 def _search(one: Configuration, load: OpenLoad, limit: Limit, slices: int) -> Iterator[Level]:
@@ -97,23 +97,15 @@ def _held(one: Configuration, levels: Sequence[Level]) -> str:
     return f"held {max(held):.3g} requests/s" if held else "held no rate that was tried"
 
 
-def _memory(server: Server) -> dict[str, int]:
-    return {} if server.launcher is None else memory.resident_bytes(server.launcher)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.load", description=__doc__)
     add_server_options(parser)
     add = parser.add_argument
     add("--rates", type=float, nargs="+", default=[1.0, 4.0, 8.0, 16.0], metavar="R",
         help="requests a second (1 4 8 16)")  # fmt: skip
-    add("--spacing", type=Spacing, choices=list(Spacing), default=Spacing.POISSON, help="(%(default)s)")
-    add("--length", type=Length, choices=list(Length), default=Length.MIXED, help="of texts (%(default)s)")
-    add("--first-chunk-ms", type=float, default=80.0, help="that 95 of 100 must keep (%(default)g)")
-    add("--dry-share", type=float, default=0.001, help="of utterances that may run dry (%(default)g)")
+    add_open_load(parser)
     add("--find-limit", action="store_true", help="search the most requests a second that keep both")
     add_slices(parser, seconds=40.0)
-    add("--voice")
     add_set(parser)
     add("--beside", type=parameter, action="append", metavar="NAME=VALUE",
         help="a request parameter of what it is compared with by turns; repeatable")  # fmt: skip

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from talkahead.launcher.process_watch import model_processes
 
+from instruments.server import Server
+
 SERVER = "tritonserver"
+
+
+def of(server: Server) -> dict[str, int]:
+    """Of a server's processes; empty where it was there before the measurement."""
+    return {} if server.launcher is None else resident_bytes(server.launcher)
 
 
 def resident_bytes(launcher: int) -> dict[str, int]:

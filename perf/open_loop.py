@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from talkahead_client import SpeechError
+from talkahead_client import AudioChunk, SpeechError
 from talkahead_client.aio import AsyncClient
 from talkahead_client.protocol import ParameterValue
 
@@ -16,6 +17,24 @@ from perf.utterance import Hearing, Utterance
 
 NUM_SEEDS = 4
 """That each text is spoken with, so that what is said comes round again."""
+
+
+Ask = Callable[[str, str | None, Mapping[str, ParameterValue]], AsyncIterator[AudioChunk]]
+"""Speaks a text with a voice, as the parameters of a request say."""
+Way = Callable[[AsyncClient], AbstractAsyncContextManager[Ask]]
+"""From the client of a server to what is asked to speak."""
+
+
+@asynccontextmanager
+async def directly(client: AsyncClient) -> AsyncIterator[Ask]:
+    """The server itself."""
+
+    def ask(
+        text: str, voice: str | None, parameters: Mapping[str, ParameterValue]
+    ) -> AsyncIterator[AudioChunk]:
+        return client.speak(text, voice=voice, **parameters)  # type: ignore[arg-type]
+
+    yield ask
 
 
 @dataclass(frozen=True)
@@ -27,6 +46,10 @@ class OpenLoad:
     spacing: Spacing
     length: Length
     voice: str | None = None
+
+    def arrivals(self, part: int) -> list[Arrival]:
+        """Of one part, which is that long."""
+        return arrivals(self.rate, self.seconds, self.spacing, len(self.length.texts), NUM_SEEDS, part)
 
 
 @dataclass(frozen=True)
@@ -48,21 +71,26 @@ class Answers:
 
 def run(address: str, load: OpenLoad, parameters: Mapping[str, ParameterValue], part: int) -> Answers:
     """Sends one part of the load, and waits for all its answers; a failure is an answer too."""
-    texts = load.length.texts
-    asked = arrivals(load.rate, load.seconds, load.spacing, len(texts), NUM_SEEDS, part)
-    return asyncio.run(_run(address, texts, load.voice, parameters, asked))
+    asked = load.arrivals(part)
+    return asyncio.run(answers(address, load.length.texts, load.voice, parameters, asked))
 
 
-async def _run(
+async def answers(
     address: str,
     texts: Sequence[str],
     voice: str | None,
     parameters: Mapping[str, ParameterValue],
     asked: Sequence[Arrival],
+    way: Way = directly,
 ) -> Answers:
-    async with AsyncClient(address) as client, asyncio.TaskGroup() as group:
+    """Sends what arrives, each when its time has come, and waits for all answers.
+
+    Args:
+        address: of the server.
+    """
+    async with AsyncClient(address) as client, way(client) as ask, asyncio.TaskGroup() as group:
         await client.voices()  # the connection is not part of the first request
-        speaker = _Speaker(client, texts, voice, parameters, time.perf_counter())
+        speaker = _Speaker(ask, texts, voice, parameters, time.perf_counter())
         began_s, busy_s = speaker.began_s, time.process_time()
         tasks = []
         for place, arrival in enumerate(asked):
@@ -78,7 +106,7 @@ async def _run(
 class _Speaker:
     """Asks for one text after another, each in a task of its own."""
 
-    client: AsyncClient
+    speak: Ask
     texts: Sequence[str]
     voice: str | None
     parameters: Mapping[str, ParameterValue]
@@ -91,7 +119,7 @@ class _Speaker:
         started_s = time.perf_counter() - self.began_s
         hearing = Hearing(place, arrival.text, started_s)
         try:
-            async for chunk in self.client.speak(text, voice=self.voice, **parameters):  # type: ignore[arg-type]
+            async for chunk in self.speak(text, self.voice, parameters):
                 hearing.hear(chunk)
         except SpeechError as failure:
             hearing.fail(failure)

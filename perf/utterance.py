@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,6 +24,8 @@ class Utterance:
     stats: Stats | None
     """The server's totals; None where they are untold, or where it failed, as the figures are."""
     error: str | None
+    failed_ms: float | None
+    """When it was refused, or broke."""
     arrivals_ms: tuple[float, ...]
     durations_ms: tuple[float, ...]
 
@@ -56,7 +59,7 @@ class Utterance:
 
 
 class Hearing:
-    """An utterance as it arrives.
+    """An utterance as it arrives, from when it is asked for.
 
     Args:
         stream, text: of the load.
@@ -69,7 +72,9 @@ class Hearing:
         self._arrivals_ms: list[float] = []
         self._durations_ms: list[float] = []
         self._stats: Stats | None = None
+        self._asked_s = time.perf_counter()
         self._error: str | None = None
+        self._failed_ms: float | None = None
 
     @property
     def played_out_s(self) -> float:
@@ -84,6 +89,7 @@ class Hearing:
 
     def fail(self, error: SpeechError) -> None:
         self._error = f"{error.code}: {error}"
+        self._failed_ms = 1e3 * (time.perf_counter() - self._asked_s)
 
     def utterance(self) -> Utterance:
         is_heard = self._error is None and self._stats is not None
@@ -94,6 +100,7 @@ class Hearing:
             figures=self._listener.figures() if is_heard else None,
             stats=self._stats if is_heard and self._stats is not UNTOLD else None,
             error=self._error,
+            failed_ms=self._failed_ms,
             arrivals_ms=tuple(self._arrivals_ms),
             durations_ms=tuple(self._durations_ms),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -25,6 +26,8 @@ from talkahead.native_library import cache_folders, cpu_model
 _ROOMS = ("speculation", "backbone", "drafting", "engine")
 """Whose code a step runs."""
 _CODE = (".py", ".c", ".h")
+BUSY_KEPT_S = 3_600.0
+"""What a busy machine has measured, so that one start after another does not measure it anew."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,14 @@ def weights_hash(talker: Path) -> str:
 
 
 def read_costs(conditions: Conditions) -> StepCosts | None:
-    """None where nothing was measured so, or what was kept cannot be read."""
+    """None where nothing was measured so, what was kept cannot be read, or the machine was busy then and may
+    be so no more.
+    """
     for folder in cache_folders():
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return _costs_in(json.loads((folder / conditions.file_name).read_text(encoding="utf-8")))
+            kept = folder / conditions.file_name
+            costs = _costs_in(json.loads(kept.read_text(encoding="utf-8")))
+            return costs if costs.is_steady or time.time() - kept.stat().st_mtime < BUSY_KEPT_S else None
     return None
 
 

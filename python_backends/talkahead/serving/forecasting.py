@@ -32,10 +32,9 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
         return None
     if costs is None:
         costs = _measure(parts, counted)
-        if costs.is_steady:
-            write_costs(conditions, costs)
-        else:
-            note("talker: the machine was busy meanwhile, so the next start measures again")
+        write_costs(conditions, costs)
+        if not costs.is_steady:
+            note("talker: the machine was busy meanwhile, so a start an hour from now measures again")
     return DraftForecast(costs, counted)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +74,19 @@ def test_other_conditions_are_other_costs(
 ) -> None:
     write_costs(conditions, COSTS)
     assert read_costs(replace(conditions, **change)) is None  # type: ignore[arg-type]
+
+
+def test_what_a_busy_machine_has_measured_is_kept_for_a_while(kept: Path, conditions: Conditions) -> None:
+    busy = StepCosts(tuple(replace(one, spread=0.5) for one in COSTS.measured))
+    assert not busy.is_steady
+    write_costs(conditions, busy)
+    assert read_costs(conditions) == busy
+    ago = time.time() - cost_store.BUSY_KEPT_S
+    os.utime(kept / conditions.file_name, (ago, ago))
+    assert read_costs(conditions) is None
+    write_costs(conditions, COSTS)
+    os.utime(kept / conditions.file_name, (ago, ago))
+    assert read_costs(conditions) == COSTS
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"costs": [1]}', '{"costs": [{"rows": 1}]}'])

@@ -1,0 +1,99 @@
+"""More streams than a server can begin in time: who is let in is spoken, who is not knows at once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from os import symlink
+from typing import Any, TypeVar
+
+import pytest
+from hearing import SAME_FRAMES, Utterance, difference, hear, speak
+from served import REPOSITORY, Served, served
+from talkahead_client import Client, ServerBusy
+from texts import SENTENCES
+from waiting import eventually
+
+SETTINGS = {"slots": "1", "max_wait_ms": "4000", "drafter": "none"}
+CROWD, KNOWN = 80, 8
+"""Streams at once, of which some twenty are spoken within four seconds; and how many are different."""
+SECONDS = 4.0
+USUAL, URGENT = 2, 3
+TOLD = re.compile(r"after \d+ ms, and 4000 ms are the most .* try again in about \d+ ms, .* urgency 1$")
+Answer = TypeVar("Answer")
+REFUSED = "talkahead_refused_requests_total"
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One stream at once, and listeners who wait four seconds for it."""
+    repository = tmp_path_factory.mktemp("narrow") / "model_repository"
+    shutil.copytree(REPOSITORY, repository, copy_function=symlink)
+    config = repository / "talker" / "config.pbtxt"
+    text = config.read_text(encoding="utf-8")
+    for name, value in SETTINGS.items():
+        before, found, after = text.partition(f'key: "{name}" value {{ string_value: "')
+        assert found, name
+        text = before + found + value + after[after.index('"') :]
+    config.unlink()
+    config.write_text(text, encoding="utf-8")
+    with served("--repository", repository) as running:
+        yield running
+
+
+def asked(seed: int, urgency: int = USUAL) -> dict[str, Any]:
+    text = SENTENCES[seed % KNOWN]
+    return {"text": f"{text} {text}", "seed": seed % KNOWN, "max_seconds": SECONDS, "urgency": urgency}
+
+
+def heard_at(client: Client, request: dict[str, Any]) -> tuple[float, Utterance] | ServerBusy:
+    """When its first chunk came, and all of it; or why it was not spoken."""
+    try:
+        with client.speak(**request) as speech:
+            first = next(speech)
+            at_s = time.perf_counter()
+            return at_s, hear([first, *speech])
+    except ServerBusy as busy:
+        return busy
+
+
+def test_who_would_wait_too_long_is_told_so_and_all_others_are_spoken(narrow: Served) -> None:
+    with Client(narrow.grpc) as client, ThreadPoolExecutor(CROWD) as pool:
+        # From these the server knows how long streams take.
+        alone = [speak(client, **asked(seed)).audio for seed in range(KNOWN)]
+        before = narrow.metric(REFUSED)
+        answers: list[Future[Any]] = []
+
+        def ask() -> None:
+            answers.append(pool.submit(heard_at, client, asked(len(answers))))
+
+        def refused_of_one_more() -> float:
+            ask()
+            return narrow.metric(REFUSED)
+
+        for _ in range(CROWD):
+            ask()
+        # They came together, so that it was the talker who refused; who comes now is told by the frontend.
+        eventually(refused_of_one_more, lambda refused: refused > before)
+        urgent = heard_at(client, asked(1, URGENT))
+        assert isinstance(urgent, tuple), urgent
+        spoken = [(seed % KNOWN, *one) for seed, one in _of(tuple, answers)]
+        refused = [str(one) for _, one in _of(ServerBusy, answers)]
+        assert len(spoken) > 1 and len(spoken) + len(refused) == len(answers)
+        told = re.compile(
+            r"after \d+ ms, and 4000 ms are the most .* try again in about \d+ ms, .* urgency 1$"
+        )
+        assert [one for one in refused if not told.search(one)] == []
+        assert any(at_s > urgent[0] for _, at_s, _ in spoken), "it overtook nobody"
+        for seed, _, utterance in [*spoken, (1, *urgent)]:
+            assert difference(utterance.audio, alone[seed]) < SAME_FRAMES
+        eventually(lambda: client.load().details["open_streams"], lambda streams: streams == 0)
+        assert difference(speak(client, **asked(0)).audio, alone[0]) < SAME_FRAMES
+
+
+def _of(kind: type[Answer], answers: list[Future[Any]]) -> list[tuple[int, Answer]]:
+    """Those of one kind, by their number."""
+    return [(seed, one.result()) for seed, one in enumerate(answers) if isinstance(one.result(), kind)]

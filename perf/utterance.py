@@ -24,10 +24,10 @@ class Utterance:
     stats: Stats | None
     """The server's totals; None where they are untold, or where it failed, as the figures are."""
     error: str | None
-    failed_ms: float | None
-    """When it was refused, or broke."""
     arrivals_ms: tuple[float, ...]
     durations_ms: tuple[float, ...]
+    failed_ms: float | None = None
+    """When it was refused, or broke."""
 
     @property
     def is_refused(self) -> bool:
@@ -100,7 +100,7 @@ class Hearing:
             figures=self._listener.figures() if is_heard else None,
             stats=self._stats if is_heard and self._stats is not UNTOLD else None,
             error=self._error,
-            failed_ms=self._failed_ms,
             arrivals_ms=tuple(self._arrivals_ms),
             durations_ms=tuple(self._durations_ms),
+            failed_ms=self._failed_ms,
         )

@@ -20,8 +20,7 @@ from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
-from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
-from talkahead.transport.wait_notice import Waits
+from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, Waits, WindowDone
 from talkahead.types import WindowHeader
 
 

@@ -26,8 +26,7 @@ from talkahead.engine.streams import Streams, cancelled
 from talkahead.engine.waiting_line import WaitingLine
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
-from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, WindowDone
-from talkahead.transport.wait_notice import Waits
+from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, Waits, WindowDone
 from talkahead.types import Ending, StreamAccount, WindowHeader
 
 _AT_RISK_S = 0.1

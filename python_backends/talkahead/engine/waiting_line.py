@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from talkahead.config import LEAST_URGENT, MOST_URGENT, patience
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.running_mean import RunningMean
-from talkahead.transport.wait_notice import LongWait, Waits
+from talkahead.transport.messages import LongWait, Waits
 
 _MEMORY = 64
 """Streams."""

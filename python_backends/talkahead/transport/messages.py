@@ -10,6 +10,8 @@ import struct
 from dataclasses import asdict, dataclass
 from typing import get_args
 
+from talkahead.errors import Code, TalkaheadError
+
 _WINDOW_DONE = struct.Struct("<cqqqBd")
 _DONE_TAG = b"W"
 MAX_DATAGRAM = 65_536
@@ -97,6 +99,28 @@ class LoadReport:
     predicted_first_chunk_ms: float
     windows_in_flight: int = 0
     at_risk: int = 0
+
+
+@dataclass(frozen=True)
+class LongWait:
+    """A first chunk would come after `predicted_s`; `limit_s` is the most that its listener waits."""
+
+    predicted_s: float
+    limit_s: float
+
+    @property
+    def error(self) -> TalkaheadError:
+        predicted_ms, limit_ms = 1e3 * self.predicted_s, 1e3 * self.limit_s
+        return TalkaheadError(
+            f"the first chunk would come after {predicted_ms:.0f} ms, and {limit_ms:.0f} ms are the most at "
+            f"this urgency; try again in about {predicted_ms - limit_ms:.0f} ms, ask another server, or wait "
+            "with urgency 1",
+            Code.RESOURCE_EXHAUSTED,
+        )
+
+
+Waits = tuple[LongWait | None, ...]
+"""By urgency, from the lowest; None: one more stream is let in."""
 
 
 _Plain = PassBegun | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport

@@ -7,38 +7,16 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from tempfile import mkstemp
 
 from talkahead.config import LEAST_URGENT
-from talkahead.errors import Code, TalkaheadError
+from talkahead.transport.messages import LongWait, Waits
 from talkahead.transport.rendezvous import rendezvous_folder
 
 _NAME = "waits"
 _WAIT = struct.Struct("<dd")
-
-
-@dataclass(frozen=True)
-class LongWait:
-    """A first chunk would come after `predicted_s`; `limit_s` is the most that its listener waits."""
-
-    predicted_s: float
-    limit_s: float
-
-    @property
-    def error(self) -> TalkaheadError:
-        predicted_ms, limit_ms = 1e3 * self.predicted_s, 1e3 * self.limit_s
-        return TalkaheadError(
-            f"the first chunk would come after {predicted_ms:.0f} ms, and {limit_ms:.0f} ms are the most at "
-            f"this urgency; try again in about {predicted_ms - limit_ms:.0f} ms, ask another server, or wait "
-            "with urgency 1",
-            Code.RESOURCE_EXHAUSTED,
-        )
-
-
-Waits = tuple[LongWait | None, ...]
-"""By urgency, from the lowest; None: one more stream is let in."""
 
 
 class WaitNotice:

@@ -23,8 +23,7 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 from talkahead.speech_format import SpeechFormat
-from talkahead.transport.messages import StreamProgress, WindowDone
-from talkahead.transport.wait_notice import Waits
+from talkahead.transport.messages import StreamProgress, Waits, WindowDone
 from talkahead.types import Ending, SegmentHeader, StopReason, StreamAccount, WindowHeader
 from torch import Tensor
 

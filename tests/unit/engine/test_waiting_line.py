@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from talkahead.engine.running_mean import ENOUGH
 from talkahead.engine.waiting_line import WaitingLine
 from talkahead.errors import Code
-from talkahead.transport.wait_notice import LongWait, Waits
+from talkahead.transport.messages import LongWait, Waits
 from talker_fakes import CONFIG, Rig, script
 
 SLOTS = 4

@@ -27,7 +27,7 @@ LIMIT = Limit(first_chunk_ms=1e6, dry_share=0.0)
 
 def heard(*chunks: tuple[float, float]) -> Utterance:
     """Chunks by arrival and length, in milliseconds."""
-    return Utterance(0, 0, 0.0, None, None, None, None, *zip(*chunks, strict=True))
+    return Utterance(0, 0, 0.0, None, None, None, *zip(*chunks, strict=True))
 
 
 def test_arrivals_come_again_and_are_spaced_as_asked() -> None:

@@ -17,7 +17,7 @@ LOAD = OpenLoad(rate=4.0, seconds=10.0, spacing=Spacing.POISSON, length=Length.S
 
 
 def asked(at_s: float, late_ms: float) -> tuple[Utterance, float]:
-    return Utterance(0, 0, at_s + late_ms / 1e3, None, None, "gone", 1.0, (), ()), late_ms
+    return Utterance(0, 0, at_s + late_ms / 1e3, None, None, "gone", (), ()), late_ms
 
 
 def test_phases_follow_each_other() -> None:

@@ -22,10 +22,10 @@ from talkahead.families.table_encoder import EncoderConfig, NamedVoice
 from talkahead.families.text_tokens import TOKENIZER
 from talkahead.serving.frontend_server import FrontendServer
 from talkahead.speech_format import SpeechFormat
-from talkahead.transport.messages import StreamProgress
+from talkahead.transport.messages import LongWait, StreamProgress
 from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
 from talkahead.transport.senders import ProgressSender
-from talkahead.transport.wait_notice import LongWait, WaitNotice
+from talkahead.transport.wait_notice import WaitNotice
 from talkahead.types import SegmentHeader
 from tiny_voice import HOP, RATE_HZ, SPEECH
 

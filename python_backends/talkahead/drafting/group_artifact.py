@@ -55,8 +55,8 @@ def load_groups(folder: Path, talker: Path) -> dict[float, SimilarityGroups]:
     found: dict[float, SimilarityGroups] = {}
     for one in config["groups"]:
         threshold = float(one["similarity"])
-        members, sizes, tokens = (tensors[f"{threshold!r}.{part}"] for part in ("members", "sizes", "tokens"))
-        is_member = torch.zeros((len(sizes), int(tokens)), dtype=torch.bool)
-        is_member[torch.arange(len(sizes)).repeat_interleave(sizes), members.to(torch.int64)] = True
-        found[threshold] = SimilarityGroups.from_membership(is_member)
+        members, sizes, tokens = (
+            tensors[f"{threshold!r}.{part}"].to(torch.int64) for part in ("members", "sizes", "tokens")
+        )
+        found[threshold] = SimilarityGroups.from_sizes(members, sizes, int(tokens))
     return found

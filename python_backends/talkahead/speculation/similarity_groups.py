@@ -61,10 +61,16 @@ class SimilarityGroups:
     @classmethod
     def from_membership(cls, is_member: Tensor) -> Self:
         """From bool [M, V]; every token is in a group, and every group holds a token."""
-        assert bool(is_member.any(0).all()), "a token in no group"
-        assert bool(is_member.any(1).all()), "an empty group"
-        members, owners = is_member.nonzero()[:, 1], is_member.T.nonzero()[:, 1]
-        sizes, num_owners = is_member.sum(1), is_member.sum(0)
+        return cls.from_sizes(is_member.nonzero()[:, 1], is_member.sum(1), is_member.shape[1])
+
+    @classmethod
+    def from_sizes(cls, members: Tensor, sizes: Tensor, num_tokens: int) -> Self:
+        """From the groups' tokens int64 [E], one group behind the other, and how many each has, int64 [M]."""
+        num_owners = torch.bincount(members, minlength=num_tokens)
+        assert bool((num_owners > 0).all()), "a token in no group"
+        assert bool((sizes > 0).all()), "an empty group"
+        groups = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        owners = groups[members.argsort(stable=True)]
         return cls(members, sizes.cumsum(0) - sizes, owners, num_owners.cumsum(0) - num_owners, num_owners)
 
     @property

@@ -2,7 +2,8 @@
 
 It is compared with gRPC to the server itself, by turns in slices of a few seconds, with the same texts and
 seeds, by clients that play what they hear. Then text that is still being written: a clause word by word, from
-its last letter, against the same clause sent whole.
+its last letter, against the same clause sent whole. Either can be measured alone: each number of streams is a
+run of a few minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -49,6 +51,15 @@ _DIRECT = "gRPC"
 _MP3 = "OpenAI mp3"
 _WHOLE, _WRITTEN = "a clause, whole", "a clause, word by word"
 _MANY_STREAMS = 16
+
+
+class What(StrEnum):
+    """What is measured."""
+
+    DOORS = "doors"
+    """Each, under each load."""
+    WRITING = "writing"
+    """Text that is still being written."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(report.table([one.row() for one in measured.cells]))
     print(f"\n{report.table([one.row() for one in measured.additions])}")
     settings = {
-        **{name: getattr(options, name) for name in ("modes", "streams", "seconds", "slices", "voice")},
+        **{
+            name: getattr(options, name)
+            for name in ("what", "modes", "streams", "seconds", "slices", "voice")
+        },
         "audible": AUDIBLE,
         "mp3_delay_ms": measured.mp3_delay_ms,
         "additions": [asdict(one) for one in measured.additions],
@@ -167,15 +181,17 @@ def measure(server: Server, gateway: Gateway, options: argparse.Namespace) -> Me
     delay_ms = mp3_delay_ms()
     voice = options.voice or _first_voice(server)
     cells, additions = [], []
-    for mode, streams in product(options.modes, options.streams):
+    for mode, streams in product(options.modes, options.streams) if What.DOORS in options.what else ():
         load = Load(mode, streams, options.seconds, voice, {})
         spoken = by_turns(_doors(server, gateway), load, options.slices)
         additions += [_of_door(one, spoken[0], delay_ms) for one in spoken[1:]]
         cells += spoken
-    load = Load(options.modes[0], min(options.streams), options.seconds, voice, {})
-    whole, written = by_turns(_clauses(server, gateway), load, options.slices)
-    additions.append(_addition(written, whole, floor_ms=30.0))
-    return Measured([*cells, whole, written], additions, delay_ms)
+    if What.WRITING in options.what:
+        load = Load(options.modes[0], min(options.streams), options.seconds, voice, {})
+        whole, written = by_turns(_clauses(server, gateway), load, options.slices)
+        additions.append(_addition(written, whole, floor_ms=30.0))
+        cells += [whole, written]
+    return Measured(cells, additions, delay_ms)
 
 
 def _of_door(one: Cell, direct: Cell, mp3_ms: float) -> Addition:
@@ -258,6 +274,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.gateway", description=__doc__)
     add_server_options(parser)
     add = parser.add_argument
+    add("what", type=What, nargs="*", default=list(What), metavar="WHAT",
+        help="doors: each under each load; writing: text that is being written (usual: both)")  # fmt: skip
     add("--modes", type=Mode, nargs="+", default=[Mode.PLAYING], metavar="MODE",
         help="next request: when the last has arrived (closed) or been played (playing; usual)")  # fmt: skip
     add("--streams", type=at_least(1), nargs="+", default=[1, 4, _MANY_STREAMS], metavar="N")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from av import AudioCodecContext, AudioFrame, AudioStream
+import numpy as np
+from av import AudioCodecContext, AudioFrame, AudioStream, Packet
 from av import open as open_container
 from av.filter import Graph
 from talkahead_client import AudioChunk
@@ -20,6 +21,8 @@ TELEPHONE_HZ = 8_000
 _RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _BIT_RATE = 64_000
 """Of formats that lose something; for one voice at this rate it is more than can be heard."""
+_SOFT, _SOFT_S = 0.005, 0.03
+"""Up to this loudness, of 1, speech begins softly; over so many seconds."""
 _MAX_BITS_PER_SAMPLE = 6
 """Of those, where a low rate leaves less to be said."""
 
@@ -37,6 +40,9 @@ class AudioFormat:
     """Where no other is asked for."""
     rates_hz: tuple[int, ...] = _RATES_HZ
     """All that may be asked for."""
+    priming_samples: int = 0
+    """That a decoder gives back before the speech. Frames in which there is nothing else are left out where
+    the speech begins softly, as a decoder blurs what it begins with."""
     container_options: dict[str, str] = field(default_factory=dict)
     codec_options: dict[str, str] = field(default_factory=dict)
 
@@ -49,6 +55,9 @@ AUDIO_FORMATS = {
         "mp3",
         "libmp3lame",
         _BIT_RATE,
+        # 576 of LAME's, and 529 of every decoder. Below 32 kHz a frame has 576 as well: at 24 kHz, 24 ms less
+        # of silence.
+        priming_samples=576 + 529,
         container_options={"write_xing": "0", "id3v2_version": "0"},
         codec_options={"reservoir": "0"},
     ),
@@ -93,6 +102,9 @@ class Encoder:
         assert isinstance(stream, AudioStream)
         self._stream = stream
         self._converter: _Converter | None = None
+        self._format = audio_format
+        self._omitted_samples = 0
+        """That may still be left out."""
         stream.codec_context.options = audio_format.codec_options
         if audio_format.bit_rate is not None:
             self._stream.bit_rate = min(audio_format.bit_rate, _MAX_BITS_PER_SAMPLE * rate_hz)
@@ -101,6 +113,8 @@ class Encoder:
         """What of the speech so far can be written; from the server's rate it is resampled without a seam."""
         if self._converter is None:
             self._converter = _Converter(chunk.sample_rate_hz, self._stream.codec_context)
+            if _begins_softly(chunk):
+                self._omitted_samples = self._format.priming_samples
         frame = AudioFrame.from_ndarray(chunk.audio[None], format="flt", layout="mono")  # (1, samples)
         frame.sample_rate = chunk.sample_rate_hz
         self._write(self._converter.convert(frame))
@@ -110,13 +124,26 @@ class Encoder:
         """The rest."""
         if self._converter is not None:
             self._write(self._converter.convert(None))
-        self._container.mux(self._stream.encode(None))
+        self._mux(self._stream.encode(None))
         self._container.close()
         return self._pipe.take()
 
     def _write(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
-            self._container.mux(self._stream.encode(frame))
+            self._mux(self._stream.encode(frame))
+
+    def _mux(self, packets: Iterable[Packet[AudioStream]]) -> None:
+        """All but the packets of which no sample is speech."""
+        for packet in packets:
+            if self._omitted_samples >= self._stream.codec_context.frame_size > 0:
+                self._omitted_samples -= self._stream.codec_context.frame_size
+            else:
+                self._container.mux(packet)
+
+
+def _begins_softly(chunk: AudioChunk) -> bool:
+    beginning = chunk.audio[: round(_SOFT_S * chunk.sample_rate_hz)]
+    return float(np.abs(beginning).max()) <= _SOFT
 
 
 class _Converter:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -29,6 +30,7 @@ from talkahead_gateway.riva_messages import (
 from talkahead_gateway.riva_request import MODEL, RivaRequest, read_riva_request
 from talkahead_gateway.servers import Servers
 from talkahead_gateway.speech_door import SpeechLimits
+from talkahead_gateway.word_times import TimedWord, WordTimes
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,8 +48,28 @@ _FIELDS = {"input": "text", "voice": "voice_name"}
 
 Context = Any
 """A `grpc.aio.ServicerContext`, for which gRPC has no types."""
-Send = Callable[[bytes, RivaRequest], Awaitable[None]]
-"""Takes audio of a request, and returns once it is on its way."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What of a request's speech leaves together."""
+
+    audio: bytes
+    words: tuple[TimedWord, ...]
+    """Those that are known to be over since the last one; none where they were not asked for."""
+    request_id: str
+
+    def message(self) -> Any:  # noqa: ANN401
+        answered = SynthesizeSpeechResponse(audio=self.audio)
+        if self.request_id:
+            answered.id.value = self.request_id
+        for word in self.words:
+            answered.meta.words.add(word=word.text, start_time=_ms(word.start_s), end_time=_ms(word.end_s))
+        return answered
+
+
+Send = Callable[[_Said], Awaitable[None]]
+"""Returns once it is on its way."""
 
 
 class RivaDoor:
@@ -98,23 +120,20 @@ class RivaDoor:
 
     async def _synthesize(self, sent: bytes, context: Context) -> Any:  # noqa: ANN401
         async with self._answering("Synthesize", context) as answer:
-            pieces: list[bytes] = []
-            request_id = ""
+            pieces: list[_Said] = []
 
-            async def keep(audio: bytes, asked: RivaRequest) -> None:
-                nonlocal request_id
-                pieces.append(audio)
-                request_id = asked.id
+            async def keep(piece: _Said) -> None:
+                pieces.append(piece)
 
             await self._speak(_only(sent), keep, context)
             answer.note_byte()
-            return _response(b"".join(pieces), request_id)
+            return _joined(pieces).message()
 
     async def _synthesize_online(self, sent: AsyncIterator[bytes], context: Context) -> None:
         async with self._answering("SynthesizeOnline", context) as answer:
 
-            async def send(audio: bytes, asked: RivaRequest) -> None:
-                writing = context.write(_response(audio, asked.id))
+            async def send(piece: _Said) -> None:
+                writing = context.write(piece.message())
                 await _in_time(writing, self._limits.reader_s, "takes nothing")
                 answer.note_byte()
 
@@ -198,19 +217,23 @@ class _Speech:
             raise Refusal(400, "encoding, sample_rate_hz: one call has the same for all of its requests")
         self._last = asked
         async with await self._servers.speak(asked.text, asked.voice, asked.parameters) as utterance:
+            # Its first chunk has come.
+            silence_s = self._playback.silence_s()
+            times = WordTimes(asked.text, self._playback.sent_s + silence_s)
             async for chunk in utterance:
-                heard = chunk if chunk.index else after_silence(chunk, self._playback.silence_s())
+                heard = chunk if chunk.index else after_silence(chunk, silence_s)
+                ended = tuple(times.add(chunk)) if asked.wants_word_times else ()
                 self._playback.play(heard.duration_s)
-                await self._send_audio(await self._encoder.encode(heard))
+                await self._send_more(await self._encoder.encode(heard), ended)
         self._playback.pause_after(asked.text)
 
     async def finish(self) -> None:
-        await self._send_audio(await self._encoder.finish())
+        await self._send_more(await self._encoder.finish())
 
-    async def _send_audio(self, audio: bytes) -> None:
+    async def _send_more(self, audio: bytes, words: tuple[TimedWord, ...] = ()) -> None:
         """What a codec keeps back is no message."""
-        if audio:
-            await self._send(audio, self._last)
+        if audio or words:
+            await self._send(_Said(audio, words, self._last.id))
 
 
 async def _only(sent: bytes) -> AsyncIterator[bytes]:
@@ -225,8 +248,14 @@ async def _in_time(action: Awaitable[Any], limit_s: float, otherwise: str) -> An
         raise Refusal(408, f"the client {otherwise} for {limit_s:g} s") from None
 
 
-def _response(audio: bytes, request_id: str) -> Any:  # noqa: ANN401
-    return SynthesizeSpeechResponse(audio=audio, id={"value": request_id} if request_id else None)
+def _joined(pieces: Sequence[_Said]) -> _Said:
+    """Of one request; at least one."""
+    words = tuple(word for piece in pieces for word in piece.words)
+    return _Said(b"".join(piece.audio for piece in pieces), words, pieces[-1].request_id)
+
+
+def _ms(moment_s: float) -> int:
+    return round(1e3 * moment_s)
 
 
 def _refusal(error: Exception) -> Refusal:

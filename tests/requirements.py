@@ -15,6 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+PLUGINS = Path(__file__).parent.parent / "build" / "plugins" / "bin" / "python"
+"""Of the environment in which voice agents' plugins are installed."""
+
 
 @dataclass(frozen=True)
 class Requirement:
@@ -80,6 +83,7 @@ REQUIREMENTS = {
     "matplotlib": Requirement("matplotlib", lambda: find_spec("matplotlib") is not None, "make setup"),
     "netns": Requirement("root, and network namespaces", _has_namespaces),
     "openssl": Requirement("openssl", lambda: which("openssl") is not None, "apt-get install openssl"),
+    "plugins": Requirement("Pipecat's and LiveKit's plugins", PLUGINS.exists, "make plugins"),
     "prometheus": Requirement(
         "Debian's prometheus, with promtool",
         lambda: which("prometheus") is not None and which("promtool") is not None,

@@ -17,6 +17,7 @@ from talkahead_gateway.door import Door, DoorOptions
 from talkahead_gateway.grpc_server import PortTaken, grpc_server
 from talkahead_gateway.http_server import HttpServer
 from talkahead_gateway.speech_door import SpeechLimits
+from talkahead_gateway.stored_voices import DEFAULT_PER_KEY
 
 USAGE_ERROR = 2
 
@@ -85,12 +86,16 @@ def _door_options(options: argparse.Namespace) -> DoorOptions:
     keys = tuple(options.api_key)
     if options.api_keys_file is not None:
         keys += _read_keys(options.api_keys_file)
-    if options.streams_per_key is not None and not keys:
-        raise ValueError("--streams-per-key: there is no key; give --api-key or --api-keys-file, too")
+    for name in ("streams_per_key", "characters_per_key"):
+        if getattr(options, name) is not None and not keys:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option}: there is no key; give --api-key or --api-keys-file, too")
     return DoorOptions(
         servers=options.server,
         api_keys=keys,
         streams_per_key=options.streams_per_key,
+        characters_per_key=options.characters_per_key,
+        voices_per_key=options.voices_per_key,
         allow_origins=tuple(options.allow_origin),
         limits=SpeechLimits(options.max_body_bytes, options.request_timeout, options.reader_timeout),
         language=options.language,
@@ -162,6 +167,19 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--streams-per-key", type=_count, metavar="N", help="at once; the next one gets 429 (default: any)"
+    )
+    group.add_argument(
+        "--characters-per-key",
+        type=_count,
+        metavar="N",
+        help="of text in a minute; what is more gets 429 (default: any)",
+    )
+    group.add_argument(
+        "--voices-per-key",
+        type=_count,
+        default=DEFAULT_PER_KEY,
+        metavar="N",
+        help="recordings that are kept to be spoken like, in memory (default: %(default)s)",
     )
     group.add_argument(
         "--allow-origin",

@@ -11,9 +11,10 @@ from functools import partial
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
+from talkahead_gateway.house import Stage
 from talkahead_gateway.manner import Manner
 from talkahead_gateway.refusal import Refusal
-from talkahead_gateway.turn import FINAL, ListenerGone, Message, Stage, Turn, error_message
+from talkahead_gateway.turn import FINAL, ListenerGone, Message, Turn, error_message
 from talkahead_gateway.written_message import WrittenMessage, read_written_message
 
 MAX_TURNS = 32

@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from talkahead_gateway.api_keys import ApiKeys, authorization
+from talkahead_gateway.house import House
 from talkahead_gateway.meter import Meter, Metered
 from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.refusal import Refusal, one_of
@@ -27,7 +28,8 @@ from talkahead_gateway.riva_door import RivaDoor
 from talkahead_gateway.servers import Servers
 from talkahead_gateway.speech_door import SpeechDoor, SpeechLimits
 from talkahead_gateway.speech_request import MODELS
-from talkahead_gateway.voices import OPENAI_VOICES, choose_voice
+from talkahead_gateway.stored_voices import DEFAULT_PER_KEY, StoredVoices
+from talkahead_gateway.voices_door import VoicesDoor
 from talkahead_gateway.web_page import is_for_people, page, page_routes
 from talkahead_gateway.writing_door import WritingDoor
 
@@ -46,6 +48,10 @@ class DoorOptions:
     api_keys: tuple[str, ...] = ()
     """None = everybody may ask."""
     streams_per_key: int | None = None
+    characters_per_key: int | None = None
+    """In a minute."""
+    voices_per_key: int = DEFAULT_PER_KEY
+    """Recordings that are kept."""
     allow_origins: tuple[str, ...] = ()
     """Whose pages may ask, as browsers name them; `*` = all."""
     limits: SpeechLimits = field(default_factory=SpeechLimits)
@@ -65,12 +71,12 @@ class Door:
     def __init__(self, options: DoorOptions) -> None:
         self.streams = OpenStreams()
         self._servers = Servers(options.servers)
-        self._keys = ApiKeys(options.api_keys, options.streams_per_key)
+        self._keys = ApiKeys(options.api_keys, options.streams_per_key, options.characters_per_key)
+        voices = StoredVoices(options.voices_per_key)
+        self._house = House(self._servers, self.streams, self._keys, voices)
         self._meter = Meter(self.streams)
         self._opened_s = int(time.time())
-        self.riva = RivaDoor(
-            self._servers, self.streams, self._keys, self._meter, options.limits, options.language
-        )
+        self.riva = RivaDoor(self._house, self._meter, options.limits, options.language)
         self.app = Starlette(
             routes=self._routes(options.limits),
             middleware=self._middleware(options.allow_origins),
@@ -79,15 +85,18 @@ class Door:
         )
 
     def _routes(self, limits: SpeechLimits) -> list[BaseRoute]:
-        speech = SpeechDoor(self._servers, self.streams, self._keys, limits)
-        writing = WritingDoor(self._servers, self.streams, self._keys, limits.reader_s)
+        speech = SpeechDoor(self._house, limits)
+        writing = WritingDoor(self._house, limits.reader_s)
+        voices = VoicesDoor(self._house, limits.request_s)
         return [
             Route("/", self._greet),
             *page_routes(),
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/v1/audio/speech", speech, methods=["POST"]),
-            Route("/v1/audio/voices", self._voices),
+            Route("/v1/audio/voices", voices.show),
+            Route("/v1/audio/voices", voices.keep, methods=["POST"]),
+            Route("/v1/audio/voices/{voice}", voices.forget, methods=["DELETE"]),
             WebSocketRoute("/v1/text-to-speech/{voice}/stream-input", writing.hear_one_turn),
             WebSocketRoute("/v1/text-to-speech/{voice}/multi-stream-input", writing.hear_many_turns),
             Route("/v1/models", self._models),
@@ -98,7 +107,7 @@ class Door:
         cors = Middleware(
             CORSMiddleware,
             allow_origins=allow_origins,
-            allow_methods=("GET", "POST"),
+            allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("Authorization", "Content-Type"),
         )
         gate = Middleware(_Gate, streams=self.streams, keys=self._keys, allow_origins=allow_origins)
@@ -142,11 +151,6 @@ class Door:
 
     async def _metrics(self, request: Request) -> Response:
         return Response(self._meter.page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    async def _voices(self, request: Request) -> Response:
-        offered = await self._servers.voices()
-        aliases = {alias: choose_voice(alias, offered) for alias in OPENAI_VOICES}
-        return JSONResponse({"voices": list(offered), "aliases": aliases})
 
     async def _models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [asdict(self._described(name)) for name in MODELS]})

@@ -30,7 +30,12 @@ _STATUSES: dict[type[SpeechError], int] = {
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 _FIELD = re.compile(r"^(\w+)(?=: )")
-_FIELDS = {"TEXT": "input", "VOICE": "voice"}
+_FIELDS = {
+    "TEXT": "input",
+    "VOICE": "voice",
+    "REFERENCE_AUDIO": "audio_sample",
+    "REFERENCE_TEXT": "ref_text",
+}
 """A server's own names of what has another name here."""
 
 _SHOWN_CHARACTERS = 60

@@ -14,10 +14,10 @@ import grpc
 import grpc.aio
 from talkahead_client import SpeechError
 
-from talkahead_gateway.api_keys import ApiKeys, authorization
+from talkahead_gateway.api_keys import authorization
 from talkahead_gateway.encoding import RATE_HZ, AsyncEncoder
+from talkahead_gateway.house import House, Stage
 from talkahead_gateway.meter import Answer, Meter
-from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.playback import Playback, after_silence
 from talkahead_gateway.refusal import Refusal
 from talkahead_gateway.riva_messages import (
@@ -28,7 +28,6 @@ from talkahead_gateway.riva_messages import (
     read_message,
 )
 from talkahead_gateway.riva_request import MODEL, RivaRequest, read_riva_request
-from talkahead_gateway.servers import Servers
 from talkahead_gateway.speech_door import SpeechLimits
 from talkahead_gateway.word_times import TimedWord, WordTimes
 
@@ -76,10 +75,8 @@ class RivaDoor:
     """The service's three methods. A failure is a status, whether speech has begun or not.
 
     Args:
-        servers: that speak.
-        streams: what is being spoken.
-        keys: who may ask for speech. What there is to ask for is told to all: Pipecat and LiveKit ask without
-            a key.
+        house: where it is spoken. What there is to ask for is told to all: Pipecat and LiveKit ask without a
+            key.
         meter: counts calls.
         limits: of a client; it has `request_s` for each of its requests, while none is being spoken.
         language: that the servers speak, as Riva writes it: `en-US`.
@@ -87,16 +84,12 @@ class RivaDoor:
 
     def __init__(
         self,
-        servers: Servers,
-        streams: OpenStreams,
-        keys: ApiKeys,
+        house: House,
         meter: Meter,
         limits: SpeechLimits,
         language: str,
     ) -> None:
-        self._servers = servers
-        self._streams = streams
-        self._keys = keys
+        self._house = house
         self._meter = meter
         self._limits = limits
         self._language = language
@@ -141,11 +134,11 @@ class RivaDoor:
 
     async def _configuration(self, sent: bytes, context: Context) -> Any:  # noqa: ANN401
         async with self._answering("GetRivaSynthesisConfig", context):
-            self._streams.check()
+            self._house.streams.check()
             name = read_message(RivaSynthesisConfigRequest, sent).model_name
             if name not in ("", MODEL):
                 raise Refusal.of_field("model_name", name, MODEL)
-            voices = await self._servers.voices()
+            voices = await self._house.servers.voices()
             told = {
                 "language_code": self._language,
                 "voice_name": MODEL,
@@ -156,13 +149,13 @@ class RivaDoor:
             return RivaSynthesisConfigResponse(model_config=[{"model_name": MODEL, "parameters": parameters}])
 
     async def _speak(self, requests: AsyncIterator[bytes], send: Send, context: Context) -> None:
-        caller = self._keys.caller_of(authorization(dict(context.invocation_metadata())))
-        with self._streams.one(), self._keys.stream(caller):
+        stage = self._house.stage(authorization(dict(context.invocation_metadata())))
+        with stage.stream():
             speech: _Speech | None = None
             async for sent in requests:
                 asked = read_riva_request(sent, self._language)
                 if speech is None:
-                    speech = _Speech(self._servers, asked, send)
+                    speech = _Speech(stage, asked, send)
                 await speech.say(asked)
             if speech is None:
                 raise Refusal(400, "the call ended without a request")
@@ -199,13 +192,13 @@ class _Speech:
     """What one call says: its requests one after the other, encoded as one piece of audio.
 
     Args:
-        servers: that speak.
+        stage: where it is spoken.
         first: the first request, whose form all of them have.
         send: takes what is encoded.
     """
 
-    def __init__(self, servers: Servers, first: RivaRequest, send: Send) -> None:
-        self._servers = servers
+    def __init__(self, stage: Stage, first: RivaRequest, send: Send) -> None:
+        self._stage = stage
         self._last = first
         self._send = send
         self._encoder = AsyncEncoder(first.audio_format, first.rate_hz)
@@ -216,7 +209,7 @@ class _Speech:
         if (asked.audio_format, asked.rate_hz) != (self._last.audio_format, self._last.rate_hz):
             raise Refusal(400, "encoding, sample_rate_hz: one call has the same for all of its requests")
         self._last = asked
-        async with await self._servers.speak(asked.text, asked.voice, asked.parameters) as utterance:
+        async with await self._stage.speak(asked.text, asked.voice, asked.parameters) as utterance:
             # Its first chunk has come.
             silence_s = self._playback.silence_s()
             times = WordTimes(asked.text, self._playback.sent_s + silence_s)

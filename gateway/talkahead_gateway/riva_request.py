@@ -22,7 +22,7 @@ _UNSPECIFIED = 0
 _DEFAULT_ENCODING = 1
 
 _NOT_HERE = {
-    "zero_shot_data": "none: voices are the server's own",
+    "zero_shot_data": "none; a recording is left at POST /v1/audio/voices, and its name is a voice",
     "custom_dictionary": "none; [tomato](/T AH0 M AA1 T OW0/) in the text says how a word is spoken",
 }
 """Fields that would have an effect elsewhere, and what is allowed instead."""

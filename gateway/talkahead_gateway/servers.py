@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from talkahead_client import (
     AsyncClient,
     AsyncSpeech,
     AudioChunk,
+    Reference,
     ServerBusy,
     ServerLoad,
     SpeechError,
@@ -20,6 +21,8 @@ from talkahead_client.protocol import ParameterValue
 
 from talkahead_gateway.refusal import Refusal
 from talkahead_gateway.voices import choose_voice
+
+T = TypeVar("T")
 
 _PREDICTED_WAIT = re.compile(r"try again in about (\d+) ms")
 
@@ -72,17 +75,20 @@ class Server:
             self._voices = await self._client.voices()
         return self._voices
 
+    async def sample_rate_hz(self) -> int:
+        return await self._client.sample_rate_hz()
+
     async def load(self) -> ServerLoad:
         return await self._client.load()
 
     async def speak(
-        self, text: str, voice: str | None, parameters: Mapping[str, ParameterValue]
+        self, text: str, voice: str | Reference | None, parameters: Mapping[str, ParameterValue]
     ) -> Utterance:
         """Returns when the first chunk has come; raises Refusal where none does."""
         self.num_open += 1
         try:
-            own_voice = None if voice is None else choose_voice(voice, await self.voices())
-            speech = self._client.speak(text, voice=own_voice, **parameters)  # type: ignore[arg-type]
+            like = await self._like(voice)
+            speech = self._client.speak(text, **like, **parameters)  # type: ignore[arg-type]
             return Utterance(self, speech, await anext(speech))
         except BaseException as error:
             self.num_open -= 1
@@ -93,6 +99,12 @@ class Server:
 
     async def close(self) -> None:
         await self._client.close()
+
+    async def _like(self, voice: str | Reference | None) -> dict[str, str | Reference]:
+        """How the client is told whom to speak like."""
+        if isinstance(voice, Reference):
+            return {"reference": voice}
+        return {} if voice is None else {"voice": choose_voice(voice, await self.voices())}
 
     async def _refusal(self, error: SpeechError) -> Refusal:
         if not isinstance(error, ServerBusy):
@@ -122,13 +134,14 @@ class Servers:
         self._servers = tuple(Server(address) for address in addresses)
 
     async def speak(
-        self, text: str, voice: str | None, parameters: Mapping[str, ParameterValue]
+        self, text: str, voice: str | Reference | None, parameters: Mapping[str, ParameterValue]
     ) -> Utterance:
         """The utterance by the first server that takes it, from its first chunk on.
 
         Args:
             text: what to say.
-            voice: one of a server, or one of OpenAI's; each server makes its own of it. None = its first.
+            voice: one of a server, or one of OpenAI's; each server makes its own of it. None = its first. Or
+                a recording, to speak like that.
             parameters: for the server, which knows what it allows.
 
         Raises:
@@ -146,13 +159,11 @@ class Servers:
 
     async def voices(self) -> tuple[str, ...]:
         """Of the first server that answers; raises Refusal where none does."""
-        refusals: list[Refusal] = []
-        for server in self._idlest():
-            try:
-                return await server.voices()
-            except SpeechError as error:
-                refusals.append(Refusal.of_error(error))
-        raise refusals[0]
+        return await self._first(Server.voices)
+
+    async def sample_rate_hz(self) -> int:
+        """Likewise: what stands behind one gateway are replicas."""
+        return await self._first(Server.sample_rate_hz)
 
     async def loads(self, limit_s: float) -> dict[str, ServerLoad | None]:
         """By address, asked all at once; None where no answer came in time."""
@@ -161,6 +172,15 @@ class Servers:
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))
+
+    async def _first(self, ask: Callable[[Server], Awaitable[T]]) -> T:
+        refusals: list[Refusal] = []
+        for server in self._idlest():
+            try:
+                return await ask(server)
+            except SpeechError as error:
+                refusals.append(Refusal.of_error(error))
+        raise refusals[0]
 
     def _idlest(self) -> list[Server]:
         return sorted(self._servers, key=lambda server: server.num_open)

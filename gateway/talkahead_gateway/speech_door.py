@@ -12,11 +12,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 from talkahead_client import SpeechError
 
-from talkahead_gateway.api_keys import ApiKeys, authorization
+from talkahead_gateway.api_keys import authorization
 from talkahead_gateway.encoding import AsyncEncoder
-from talkahead_gateway.open_streams import OpenStreams
-from talkahead_gateway.refusal import Refusal
-from talkahead_gateway.servers import Servers, Utterance
+from talkahead_gateway.house import House, Stage
+from talkahead_gateway.request_body import BodyLimit, read_body
+from talkahead_gateway.servers import Utterance
 from talkahead_gateway.speech_request import SpeechRequest, read_speech_request
 
 _LOG = logging.getLogger(__name__)
@@ -40,30 +40,22 @@ class SpeechDoor:
     left incomplete, so that the server cuts the connection and the client knows.
     """
 
-    def __init__(self, servers: Servers, streams: OpenStreams, keys: ApiKeys, limits: SpeechLimits) -> None:
-        self._servers = servers
-        self._streams = streams
-        self._keys = keys
-        self._limits = limits
+    def __init__(self, house: House, limits: SpeechLimits) -> None:
+        self._house = house
+        self._reader_s = limits.reader_s
+        self._body = BodyLimit(limits.body_bytes, limits.request_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        with suppress(ClientDisconnect), self._streams.one():
-            asked = read_speech_request(await self._body(request))
-            caller = self._keys.caller_of(authorization(request.headers))
-            with self._keys.stream(caller):
-                await _unless_left(self._speak(asked, send), receive)
+        with suppress(ClientDisconnect), self._house.streams.one():
+            asked = read_speech_request(await read_body(request, self._body))
+            stage = self._house.stage(authorization(request.headers))
+            with self._house.keys.stream(stage.caller):
+                await _unless_left(self._speak(asked, stage, send), receive)
 
-    async def _body(self, request: Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._limits.request_s):
-                return await _read_body(request, self._limits.body_bytes)
-        except TimeoutError:
-            raise Refusal(408, f"the body had not come after {self._limits.request_s:g} s") from None
-
-    async def _speak(self, asked: SpeechRequest, send: Send) -> None:
+    async def _speak(self, asked: SpeechRequest, stage: Stage, send: Send) -> None:
         encoder = AsyncEncoder(asked.audio_format, asked.rate_hz)
-        async with await self._servers.speak(asked.text, asked.voice, asked.parameters) as utterance:
+        async with await stage.speak(asked.text, asked.voice, asked.parameters) as utterance:
             try:
                 await self._send(asked, encoder, utterance, send)
             except (SpeechError, TimeoutError) as error:
@@ -89,21 +81,8 @@ class SpeechDoor:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_body(self, body: bytes, send: Send) -> None:
-        async with asyncio.timeout(self._limits.reader_s):
+        async with asyncio.timeout(self._reader_s):
             await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-async def _read_body(request: Request, limit_bytes: int) -> bytes:
-    """Of a longer one nothing is kept; it is heard out, as few clients listen before they have said all."""
-    body = bytearray()
-    num_bytes = 0
-    async for part in request.stream():
-        num_bytes += len(part)
-        if num_bytes <= limit_bytes:
-            body += part
-    if num_bytes > limit_bytes:
-        raise Refusal(413, f"body: {num_bytes} bytes are not accepted; allowed: up to {limit_bytes} bytes")
-    return bytes(body)
 
 
 async def _unless_left(speaking: Coroutine[None, None, None], receive: Receive) -> None:

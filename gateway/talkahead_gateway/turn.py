@@ -6,7 +6,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -14,30 +13,18 @@ from talkahead_client import SpeechError, Word
 from talkahead_client.protocol import ParameterValue
 
 from talkahead_gateway.alignment import Alignment
-from talkahead_gateway.api_keys import ApiKeys
 from talkahead_gateway.clause_cutter import ClauseCutter, says_something
 from talkahead_gateway.encoding import AsyncEncoder
 from talkahead_gateway.heard_text import HeardText
+from talkahead_gateway.house import Stage
 from talkahead_gateway.manner import Manner
-from talkahead_gateway.open_streams import OpenStreams
 from talkahead_gateway.playback import Playback, after_silence
 from talkahead_gateway.refusal import Refusal
-from talkahead_gateway.servers import Servers
 from talkahead_gateway.written_message import MAX_CHARACTERS
 
 _LOG = logging.getLogger(__name__)
 
 Message = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Where turns are spoken, and for whom."""
-
-    servers: Servers
-    streams: OpenStreams
-    keys: ApiKeys
-    caller: bytes
 
 
 class ListenerGone(Exception):
@@ -172,7 +159,7 @@ class Turn:
         clause = await self._clauses.get()
         if clause is None:
             return
-        with self._stage.streams.one(), self._stage.keys.stream(self._stage.caller):
+        with self._stage.stream():
             while clause is not None:
                 self._waiting_characters -= len(clause)
                 self._is_in_clause = True
@@ -182,7 +169,7 @@ class Turn:
             await self._send_audio(await self._encoder.finish())
 
     async def _speak(self, clause: str) -> None:
-        speaking = self._stage.servers.speak(clause.strip(), self._manner.voice, self._parameters)
+        speaking = self._stage.speak(clause.strip(), self._manner.voice, self._parameters)
         async with await speaking as utterance:
             silence_s, speech_s = 0.0, 0.0
             words: list[Word] = []

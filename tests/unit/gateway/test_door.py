@@ -309,6 +309,23 @@ async def test_streams_per_key(open_door: Open, triton: FakeTriton) -> None:
         assert await asyncio.to_thread(triton.streams[0].cancelled.wait, 5.0)
 
 
+async def test_characters_per_key(open_door: Open, triton: FakeTriton) -> None:
+    """What a server refused does not count."""
+    own = {"Authorization": "Bearer one"}
+    async with open_door(api_keys=("one",), characters_per_key=10) as door:
+        triton.script, spoken = says(BUSY), triton.script
+        assert (await door.http.post(SPEECH, json=ASKED, headers=own)).status_code == 429
+        triton.script = spoken
+        assert (await door.http.post(SPEECH, json=ASKED, headers=own)).status_code == 200
+        refused = await door.http.post(SPEECH, json=ASKED, headers=own)
+        assert (
+            refused.status_code == 429
+            and "10 characters of this minute" in refused.json()["error"]["message"]
+        )
+        assert 0 < int(refused.headers["retry-after-ms"]) <= 12_000
+    assert len(triton.streams) == 2
+
+
 @pytest.mark.parametrize(
     ("allowed", "answer"), [((), None), (("https://a.example",), "https://a.example"), (("*",), "*")]
 )

@@ -24,6 +24,7 @@ from talkahead_gateway import command
         (["--max-body-bytes", "0"], "not a whole number from 1"),
         (["--api-key", " "], "a key has at least one character"),
         (["--streams-per-key", "2"], "--streams-per-key: there is no key"),
+        (["--characters-per-key", "2"], "--characters-per-key: there is no key"),
     ],
 )
 def test_wrong_usage(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -573,6 +573,18 @@ async def test_streams_per_key(open_door: Open, triton: FakeTriton) -> None:
         assert told["code"] == 429 and told["contextId"] == "b"
 
 
+async def test_characters_per_key_are_counted_by_the_clause(open_door: Open, triton: FakeTriton) -> None:
+    key = {"xi-api-key": "one"}
+    async with (
+        open_door(api_keys=("one",), characters_per_key=7) as door,
+        line(door, MANY, headers=key) as many,
+    ):
+        await many.say(text="One. Two. ", context_id="a")
+        *spoken, told = await many.hear_turn()
+        assert spoken and told["code"] == 429 and "7 characters of this minute" in told["error"]
+    assert [stream.text for stream in triton.streams] == ["One."]
+
+
 async def test_a_draining_door_hears_turns_out_and_begins_none(open_door: Open, triton: FakeTriton) -> None:
     async with open_door() as door, line(door, MANY) as many:
         await many.say(text="One. ", context_id="a")

@@ -77,9 +77,9 @@ check: $(VENV)/.installed ## style, types, and that all tests can be collected a
 manifests: $(VENV)/.installed ## the Helm chart with each of its files of values, into build/manifests, validated
 	@$(BIN)/python -m deploy.manifests $(OPTIONS)
 
-compose-check: $(VENV)/.installed ## docker-compose.yml against compose's specification, deploy/Dockerfile against hadolint's rules
+compose-check: $(VENV)/.installed ## docker-compose.yml against compose's specification, both Dockerfiles against hadolint's rules
 	@$(BIN)/python -m deploy.compose
-	$(BIN)/hadolint deploy/Dockerfile
+	$(BIN)/hadolint deploy/Dockerfile deploy/Dockerfile.gateway
 
 plugins: $(VENV)/.runs ## Pipecat and LiveKit beside the tests, in build/plugins (0.8 GB): then make test tries their plugins, too
 	@$(BIN)/python -m venv build/plugins

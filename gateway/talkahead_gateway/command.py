@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import grpc
 from talkahead_client.client import DEFAULT_SERVER
+from talkahead_client.tls import tls_credentials
 
 from talkahead_gateway.door import Door, DoorOptions
 from talkahead_gateway.grpc_server import PortTaken, grpc_server
@@ -92,6 +94,7 @@ def _door_options(options: argparse.Namespace) -> DoorOptions:
             raise ValueError(f"{option}: there is no key; give --api-key or --api-keys-file, too")
     return DoorOptions(
         servers=options.server,
+        credentials=_credentials(options),
         api_keys=keys,
         streams_per_key=options.streams_per_key,
         characters_per_key=options.characters_per_key,
@@ -100,6 +103,17 @@ def _door_options(options: argparse.Namespace) -> DoorOptions:
         limits=SpeechLimits(options.max_body_bytes, options.request_timeout, options.reader_timeout),
         language=options.language,
     )
+
+
+def _credentials(options: argparse.Namespace) -> grpc.ChannelCredentials | None:
+    """Raises ValueError or OSError where they do not go together or cannot be read."""
+    files = (options.server_ca, options.server_certificate, options.server_key)
+    if not options.server_tls and files == (None, None, None):
+        return None
+    try:
+        return tls_credentials(*files)
+    except ValueError as error:
+        raise ValueError(f"--server-certificate, --server-key: {error}") from error
 
 
 def _read_keys(path: Path) -> tuple[str, ...]:
@@ -147,9 +161,20 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         metavar="S",
         help="how long open streams may go on after a signal (default: %(default)s)",
     )
+    _add_tls(parser.add_argument_group("TLS, of the servers"))
     _add_access(parser.add_argument_group("who may ask", "default: everybody who reaches the port"))
     _add_limits(parser.add_argument_group("limits"))
     return parser
+
+
+def _add_tls(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--server-tls", action="store_true", help="they have it, as any of the files says")
+    for name, about in (
+        ("ca", "who has signed their certificates, in PEM (default: whom gRPC trusts by itself)"),
+        ("certificate", "the gateway's own, in PEM, for servers that ask for one"),
+        ("key", "of that certificate, in PEM"),
+    ):
+        group.add_argument(f"--server-{name}", type=Path, metavar="FILE", help=about)
 
 
 def _add_access(group: argparse._ArgumentGroup) -> None:

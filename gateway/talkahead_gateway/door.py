@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 
+import grpc
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -45,6 +46,8 @@ class DoorOptions:
 
     servers: tuple[str, ...]
     """Addresses of gRPC endpoints, `host:port`."""
+    credentials: grpc.ChannelCredentials | None = None
+    """Where these have TLS."""
     api_keys: tuple[str, ...] = ()
     """None = everybody may ask."""
     streams_per_key: int | None = None
@@ -70,7 +73,7 @@ class Door:
 
     def __init__(self, options: DoorOptions) -> None:
         self.streams = OpenStreams()
-        self._servers = Servers(options.servers)
+        self._servers = Servers(options.servers, options.credentials)
         self._keys = ApiKeys(options.api_keys, options.streams_per_key, options.characters_per_key)
         voices = StoredVoices(options.voices_per_key)
         self._house = House(self._servers, self.streams, self._keys, voices)

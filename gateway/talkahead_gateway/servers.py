@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from types import TracebackType
 from typing import Self, TypeVar
 
+import grpc
 from talkahead_client import (
     AsyncClient,
     AsyncSpeech,
@@ -60,13 +61,14 @@ class Server:
 
     Args:
         address: of its gRPC endpoint, `host:port`.
+        credentials: where it has TLS.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
         self.address = address
         self.num_open = 0
         """Utterances that this gateway has asked it for."""
-        self._client = AsyncClient(address)
+        self._client = AsyncClient(address, credentials)
         self._voices: tuple[str, ...] = ()
 
     async def voices(self) -> tuple[str, ...]:
@@ -127,11 +129,12 @@ class Servers:
 
     Args:
         addresses: of their gRPC endpoints, at least one.
+        credentials: where they have TLS.
     """
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], credentials: grpc.ChannelCredentials | None = None) -> None:
         assert addresses
-        self._servers = tuple(Server(address) for address in addresses)
+        self._servers = tuple(Server(address, credentials) for address in addresses)
 
     async def speak(
         self, text: str, voice: str | Reference | None, parameters: Mapping[str, ParameterValue]

@@ -28,6 +28,10 @@ def is_of_the_proxy(manifest: Manifest) -> bool:
     return str(manifest["metadata"]["name"]) == f"{RELEASE}-proxy"
 
 
+def is_of_the_gateway(manifest: Manifest) -> bool:
+    return str(manifest["metadata"]["name"]) == f"{RELEASE}-gateway"
+
+
 def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
     pod: dict[str, Any] = deployment_of(manifests)["spec"]["template"]["spec"]
     return pod

@@ -16,6 +16,7 @@ from rendered import (
     asked_by,
     container_of,
     deployment_of,
+    is_of_the_gateway,
     is_of_the_proxy,
     of_kind,
     options_of,
@@ -25,11 +26,16 @@ from rendered import (
 from talkahead.cache_places import cache_places
 from talkahead.config import parameters_of
 from talkahead.launcher.supervisor import _EXIT_MARGIN_S
+from talkahead_gateway.command import read_options
 
-from deploy.chart import DEFAULTS, FOLDER, Manifest
+from deploy.chart import DEFAULTS, FOLDER, ChartError, Manifest
 
 ROOT = Path(__file__).parents[3]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+
+
+def is_of_replicas(manifest: Manifest) -> bool:
+    return not (is_of_the_proxy(manifest) or is_of_the_gateway(manifest))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +81,7 @@ def test_options_are_those_of_the_server(manifests: list[Manifest]) -> None:
 
 def test_ports_are_named_as_the_container_names_them(manifests: list[Manifest]) -> None:
     ports = {port["name"]: port["containerPort"] for port in container_of(manifests)["ports"]}
-    services = [one for one in of_kind(manifests, "Service") if not is_of_the_proxy(one)]
+    services = [one for one in of_kind(manifests, "Service") if is_of_replicas(one)]
     served = [port for one in services for port in one["spec"]["ports"]]
     assert {port["targetPort"]: port["port"] for port in served} == ports
     (policy,) = of_kind(manifests, "NetworkPolicy")
@@ -85,7 +91,7 @@ def test_ports_are_named_as_the_container_names_them(manifests: list[Manifest]) 
 
 def test_every_object_is_about_the_pods(manifests: list[Manifest]) -> None:
     labels = deployment_of(manifests)["spec"]["template"]["metadata"]["labels"].items()
-    selectors = [selector for one in manifests if not is_of_the_proxy(one) for selector in selectors_of(one)]
+    selectors = [selector for one in manifests if is_of_replicas(one) for selector in selectors_of(one)]
     assert len(selectors) == 5
     assert all(selector and selector.items() <= labels for selector in selectors)
 
@@ -251,3 +257,62 @@ def test_traces_may_leave_to_their_collector_alone(url: str, port: int) -> None:
 def test_only_the_autoscaler_says_how_many_replicas_there_are(manifests: list[Manifest]) -> None:
     deployment = deployment_of(manifests)
     assert ("replicas" in deployment["spec"]) is not bool(of_kind(manifests, "HorizontalPodAutoscaler"))
+
+
+def of_the_gateway(manifests: list[Manifest]) -> dict[str, Manifest]:
+    """Its objects, by kind."""
+    return {one["kind"]: one for one in manifests if is_of_the_gateway(one)}
+
+
+def started_gateway(manifests: list[Manifest]) -> tuple[dict[str, Any], Any, Any]:
+    """Its container, and what the command takes that one's arguments for."""
+    (container,) = of_the_gateway(manifests)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return container, *read_options(container["args"], "talkahead-gateway")
+
+
+def test_the_gateway_asks_the_proxy_and_has_the_ports_that_it_opens() -> None:
+    manifests = VARIANTS["gateway"].manifests()
+    container, options, made = started_gateway(manifests)
+    opened = {"http": options.port, "riva": options.riva_port}
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == opened
+    own = of_the_gateway(manifests)
+    assert {port["targetPort"]: port["port"] for port in own["Service"]["spec"]["ports"]} == opened
+    labels = own["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert own["Service"]["spec"]["selector"] == labels
+    (proxy,) = [one for one in of_kind(manifests, "Service") if is_of_the_proxy(one)]
+    asked_port = proxy["spec"]["ports"][0]["port"]
+    assert made.servers == (f"{proxy['metadata']['name']}:{asked_port}",)
+    assert not deployment_of(manifests)["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    let_in = [peer["podSelector"].get("matchLabels") for peer in policy["spec"]["ingress"][0]["from"]]
+    assert labels in let_in
+
+
+def test_one_replica_needs_no_proxy_before_it() -> None:
+    with pytest.raises(ChartError, match=r"gateway\.enabled: its one connection"):
+        VARIANTS[DEFAULTS].render(gateway={"enabled": True})
+    manifests = VARIANTS[DEFAULTS].manifests(gateway={"enabled": True}, replicas=1)
+    headless = next(one for one in of_kind(manifests, "Service") if one["spec"].get("clusterIP") == "None")
+    assert started_gateway(manifests)[2].servers == (f"{headless['metadata']['name']}:8001",)
+
+
+def test_a_gateway_waits_for_the_longest_utterance_too() -> None:
+    manifests = VARIANTS["gateway"].manifests(longestUtteranceSeconds=700)
+    container, options, _ = started_gateway(manifests)
+    pod = of_the_gateway(manifests)["Deployment"]["spec"]["template"]["spec"]
+    delay = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pod["terminationGracePeriodSeconds"] > delay + options.drain_timeout > options.drain_timeout > 700
+
+
+def test_keys_of_a_gateway_come_from_a_secret() -> None:
+    limits = {"streamsPerKey": 2, "charactersPerKey": 900}
+    with pytest.raises(ChartError, match="there is no key"):
+        VARIANTS["gateway"].render(gateway=limits)
+    manifests = VARIANTS["gateway"].manifests(gateway={"keysSecret": "agents", **limits})
+    pod = of_the_gateway(manifests)["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (file,) = [one.partition("=")[2] for one in container["args"] if one.startswith("--api-keys-file=")]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "keys"]
+    assert Path(file).parent == Path(mount["mountPath"]) and mount["readOnly"]
+    assert {"--streams-per-key=2", "--characters-per-key=900"} <= set(container["args"])
+    assert {"secretName": "agents", "defaultMode": 0o440} in [one.get("secret") for one in pod["volumes"]]

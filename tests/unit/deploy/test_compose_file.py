@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 from talkahead_client.say import _parser as make_say_parser
+from talkahead_gateway.command import read_options
 
 from deploy.compose import FILE, services
 
@@ -14,12 +15,20 @@ TEXT = FILE.read_text(encoding="utf-8")
 
 
 def test_the_file_is_allowed() -> None:
-    assert services(TEXT) == ["talkahead", "second", "proxy", "load", "prometheus", "grafana"]
+    assert services(TEXT) == [
+        "talkahead",
+        "second",
+        "proxy",
+        "gateway",
+        "load",
+        "prometheus",
+        "grafana",
+    ]
 
 
 def test_what_is_mounted_is_there() -> None:
     compose = yaml.safe_load(TEXT)
-    volumes = [volume for service in compose["services"].values() for volume in service["volumes"]]
+    volumes = [volume for one in compose["services"].values() for volume in one.get("volumes", ())]
     sources = [volume.partition(":")[0] for volume in volumes]
     named = {source for source in sources if not source.startswith(".")}
     assert named == set(compose["volumes"])
@@ -75,7 +84,7 @@ def test_grafana_shows_the_dashboard_of_that_prometheus() -> None:
         ),
         ("stop_grace_period: 60s", "stop_grace_period: soon", "stop_grace_period: duration `soon`"),
         ('"127.0.0.1:8001:8001"', '"127.0.0.1:grpc:8001"', r"ports\[1\]: error parsing port"),
-        ("read_only: true", "read_only: perhaps", "read_only"),
+        ("init: true", "init: perhaps", "init"),
     ],
 )
 def test_what_is_not_is_told_with_its_field(written: str, instead: str, told: str) -> None:
@@ -90,3 +99,16 @@ def test_the_load_is_spoken_by_options_that_the_client_has() -> None:
     assert found is not None
     options = make_say_parser().parse_args(found[1].replace("${LOAD_ON:-talkahead:8001}", "a:1").split())
     assert options.jobs and options.retries and str(options.file) == "/texts.txt"
+
+
+def test_the_gateway_is_started_as_it_can_be() -> None:
+    compose = yaml.safe_load(TEXT)["services"]
+    started = compose["gateway"]["command"]
+    plain = [one.replace("${GATEWAY_TO:-talkahead:8001}", "talkahead:8001") for one in started]
+    options, made = read_options(plain, "talkahead-gateway")
+    assert made.servers == ("talkahead:8001",) and "talkahead" in compose
+    published = {port.rpartition(":")[2] for port in compose["gateway"]["ports"]}
+    assert published == {str(options.port), str(options.riva_port)}
+    assert f":{options.port}/health" in compose["gateway"]["healthcheck"]["test"][-1]
+    dockerfile = FILE.parent / compose["gateway"]["build"]["dockerfile"]
+    assert "EXPOSE 8080 50051\n" in dockerfile.read_text(encoding="utf-8")

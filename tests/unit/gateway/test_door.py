@@ -7,12 +7,14 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import httpx2
 import numpy as np
 import pytest
 from answering import Open, metric
+from certificates import make_root, make_signed
 from decoded_audio import decoded
 from fake_triton import (
     SAMPLES,
@@ -26,7 +28,7 @@ from fake_triton import (
     speaks_on,
     stalls,
 )
-from talkahead_client import AudioChunk
+from talkahead_client import AudioChunk, tls_credentials
 from talkahead_gateway.encoding import Encoder
 from talkahead_gateway.speech_door import SpeechLimits
 from talkahead_gateway.speech_request import MODELS
@@ -231,6 +233,19 @@ async def test_no_server(open_door: Open) -> None:
         health = await door.http.get("/health")
         assert health.status_code == 503 and health.json()["status"] == "no server answers"
         assert (await door.http.get("/")).status_code == 200
+
+
+@pytest.mark.needs("openssl")
+async def test_servers_may_have_tls(open_door: Open, tmp_path: Path) -> None:
+    root = make_root(tmp_path)
+    theirs, ours = (make_signed(tmp_path, name, root) for name in ("server", "gateway"))
+    own = [(theirs.key.read_bytes(), theirs.certificate.read_bytes())]
+    server = FakeTriton(0, grpc.ssl_server_credentials(own, root.certificate.read_bytes(), True))
+    known = tls_credentials(root.certificate, ours.certificate, ours.key)
+    for credentials, status in ((known, 200), (tls_credentials(root.certificate), 503), (None, 503)):
+        async with open_door(server.address, credentials=credentials) as door:
+            assert (await door.http.post(SPEECH, json=ASKED)).status_code == status
+    server.close()
 
 
 async def test_health_tells_of_each_server(open_door: Open, triton: FakeTriton) -> None:

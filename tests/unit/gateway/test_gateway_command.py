@@ -24,6 +24,7 @@ from talkahead_gateway import command
         (["--max-body-bytes", "0"], "not a whole number from 1"),
         (["--api-key", " "], "a key has at least one character"),
         (["--streams-per-key", "2"], "--streams-per-key: there is no key"),
+        (["--server-key", "k.pem"], "--server-certificate, --server-key: a client's certificate and its key"),
         (["--characters-per-key", "2"], "--characters-per-key: there is no key"),
     ],
 )

@@ -16,6 +16,12 @@
 {{- if and .proxy.enabled .tls.secret -}}
 {{- fail "proxy.enabled, tls.secret: the proxy speaks plain text with replicas; use one of both, and a mesh for TLS before a proxy" -}}
 {{- end -}}
+{{- if and .gateway.enabled (not .proxy.enabled) (or .autoscaling.enabled (gt (int .replicas) 1)) -}}
+{{- fail "gateway.enabled: its one connection would stay with one of several replicas; set proxy.enabled to true" -}}
+{{- end -}}
+{{- if and .gateway.enabled (not .gateway.keysSecret) (or .gateway.streamsPerKey .gateway.charactersPerKey) -}}
+{{- fail "gateway.streamsPerKey, gateway.charactersPerKey: there is no key; name a secret of them in gateway.keysSecret" -}}
+{{- end -}}
 {{- if and .autoscaling.enabled (not .serviceMonitor.enabled) -}}
 {{- fail "autoscaling.enabled: true needs metrics in Prometheus; set serviceMonitor.enabled to true" -}}
 {{- end -}}

@@ -18,11 +18,21 @@ app.kubernetes.io/name: {{ .Chart.Name }}-proxy
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- define "talkahead.gatewaySelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "talkahead.labels" -}}
 {{ include "talkahead.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* Where speech is asked for within the release: at the proxy, where there is one. */}}
+{{- define "talkahead.speechAddress" -}}
+{{ include "talkahead.name" . }}-{{ ternary "proxy" "grpc" .Values.proxy.enabled }}:{{ include "talkahead.port.grpc" . }}
 {{- end -}}
 
 {{- define "talkahead.image" -}}

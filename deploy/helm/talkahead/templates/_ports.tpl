@@ -3,6 +3,8 @@
 {{- define "talkahead.port.metrics" -}}8002{{- end -}}
 {{- define "talkahead.port.proxy" -}}8100{{- end -}}
 {{- define "talkahead.port.proxyAdmin" -}}9901{{- end -}}
+{{- define "talkahead.port.gateway" -}}8080{{- end -}}
+{{- define "talkahead.port.riva" -}}50051{{- end -}}
 
 {{/* A collector's, of its URL. */}}
 {{- define "talkahead.port.traces" -}}

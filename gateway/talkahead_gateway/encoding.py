@@ -21,8 +21,9 @@ TELEPHONE_HZ = 8_000
 _RATES_HZ = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _BIT_RATE = 64_000
 """Of formats that lose something; for one voice at this rate it is more than can be heard."""
-_SOFT, _SOFT_S = 0.005, 0.03
-"""Up to this loudness, of 1, speech begins softly; over so many seconds."""
+_SOFT, _SOFT_SAMPLES = 0.01, 288
+"""Up to this loudness, of 1, speech begins softly; over so many samples as it is encoded, half a frame of
+MP3, as what is loud later is not blurred."""
 _MAX_BITS_PER_SAMPLE = 6
 """Of those, where a low rate leaves less to be said."""
 
@@ -113,7 +114,7 @@ class Encoder:
         """What of the speech so far can be written; from the server's rate it is resampled without a seam."""
         if self._converter is None:
             self._converter = _Converter(chunk.sample_rate_hz, self._stream.codec_context)
-            if _begins_softly(chunk):
+            if _begins_softly(chunk, _SOFT_SAMPLES / self._stream.codec_context.sample_rate):
                 self._omitted_samples = self._format.priming_samples
         frame = AudioFrame.from_ndarray(chunk.audio[None], format="flt", layout="mono")  # (1, samples)
         frame.sample_rate = chunk.sample_rate_hz
@@ -141,8 +142,8 @@ class Encoder:
                 self._container.mux(packet)
 
 
-def _begins_softly(chunk: AudioChunk) -> bool:
-    beginning = chunk.audio[: round(_SOFT_S * chunk.sample_rate_hz)]
+def _begins_softly(chunk: AudioChunk, seconds: float) -> bool:
+    beginning = chunk.audio[: round(seconds * chunk.sample_rate_hz)]
     return float(np.abs(beginning).max()) <= _SOFT
 
 

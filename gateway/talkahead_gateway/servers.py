@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import grpc
 from talkahead_client import (
     AsyncClient,
     AsyncSpeech,
     AudioChunk,
+    DeadlineExceeded,
+    InvalidRequest,
     Reference,
     ServerBusy,
     ServerLoad,
@@ -24,6 +28,15 @@ from talkahead_gateway.refusal import Refusal
 from talkahead_gateway.voices import choose_voice
 
 T = TypeVar("T")
+
+_SYLLABLE = "Ready."
+_SHORT: dict[str, Any] = {"health_check": True, "max_seconds": 0.1, "urgency": 3, "deadline_ms": 1_500}
+_NO_SLOT = "deadline_ms: "
+"""Of what a server says that had no slot for it in time."""
+HEALTH_LIMIT_S = 2.0
+"""For a server to say that it is well."""
+_FRESH_S = 1.0
+"""For so long nobody asks again: a syllable takes 0.05 s of a core."""
 
 _PREDICTED_WAIT = re.compile(r"try again in about (\d+) ms")
 
@@ -80,7 +93,19 @@ class Server:
     async def sample_rate_hz(self) -> int:
         return await self._client.sample_rate_hz()
 
-    async def load(self) -> ServerLoad:
+    async def check(self) -> ServerLoad:
+        """Its load, once it has spoken a syllable: one whose talker hangs tells it all the same. Raises
+        SpeechError where it does not speak, for another reason than that it is full."""
+        try:
+            async with self._client.speak(_SYLLABLE, **_SHORT) as speech:
+                async for _ in speech:
+                    pass
+        except (ServerBusy, InvalidRequest):
+            # It has no room; or it speaks like recordings alone.
+            pass
+        except DeadlineExceeded as error:
+            if _NO_SLOT not in str(error):
+                raise
         return await self._client.load()
 
     async def speak(
@@ -135,6 +160,8 @@ class Servers:
     def __init__(self, addresses: Sequence[str], credentials: grpc.ChannelCredentials | None = None) -> None:
         assert addresses
         self._servers = tuple(Server(address, credentials) for address in addresses)
+        self._checking: asyncio.Task[dict[str, ServerLoad | None]] | None = None
+        self._checked_s = -math.inf
 
     async def speak(
         self, text: str, voice: str | Reference | None, parameters: Mapping[str, ParameterValue]
@@ -168,10 +195,14 @@ class Servers:
         """Likewise: what stands behind one gateway are replicas."""
         return await self._first(Server.sample_rate_hz)
 
-    async def loads(self, limit_s: float) -> dict[str, ServerLoad | None]:
-        """By address, asked all at once; None where no answer came in time."""
-        loads = await asyncio.gather(*(_load(server, limit_s) for server in self._servers))
-        return dict(zip((server.address for server in self._servers), loads, strict=True))
+    async def loads(self) -> dict[str, ServerLoad | None]:
+        """By address, of those that speak; None where one does not, within `HEALTH_LIMIT_S`. Who asks within
+        a second of another hears the same."""
+        if self._checking is None or time.monotonic() > self._checked_s + _FRESH_S:
+            self._checked_s = time.monotonic()
+            self._checking = asyncio.create_task(self._check())
+        # Who asks may leave; others wait for the same.
+        return await asyncio.shield(self._checking)
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))
@@ -185,14 +216,18 @@ class Servers:
                 refusals.append(Refusal.of_error(error))
         raise refusals[0]
 
+    async def _check(self) -> dict[str, ServerLoad | None]:
+        loads = await asyncio.gather(*map(_load, self._servers))
+        return dict(zip((server.address for server in self._servers), loads, strict=True))
+
     def _idlest(self) -> list[Server]:
         return sorted(self._servers, key=lambda server: server.num_open)
 
 
-async def _load(server: Server, limit_s: float) -> ServerLoad | None:
+async def _load(server: Server) -> ServerLoad | None:
     try:
-        async with asyncio.timeout(limit_s):
-            return await server.load()
+        async with asyncio.timeout(HEALTH_LIMIT_S):
+            return await server.check()
     except (SpeechError, TimeoutError):
         return None
 

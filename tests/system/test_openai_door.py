@@ -300,6 +300,18 @@ def test_malformed_requests_are_refused_and_touch_nobody(
     eventually(lambda: is_idle(client), bool)
 
 
+def test_a_body_of_50_mb_is_refused_and_kept_nowhere(door: FrontDoor) -> None:
+    before_mb = peak_mb(door)
+    refuse(door, json.dumps({**GOOD, "input": "a" * 50_000_000}).encode())
+    assert peak_mb(door) - before_mb < 10
+
+
+def peak_mb(door: FrontDoor) -> float:
+    """The most memory that the gateway has had so far."""
+    status = Path(f"/proc/{door.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1_024
+
+
 def refuse(door: FrontDoor, body: bytes) -> None:
     connection = http.client.HTTPConnection(door.address, timeout=30.0)
     try:

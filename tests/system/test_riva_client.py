@@ -122,7 +122,6 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "language_code": ("de-DE", "en", "\n"),
     "custom_dictionary": ("tomato  x", "\0"),
     "zero_shot_data": ({"audio_prompt": b"RIFF"}, {"quality": 20}),
-    "enable_word_time_offsets": (True,),
     "custom_configuration": tuple(
         [{"key": key, "value": value}]
         for key, value in (

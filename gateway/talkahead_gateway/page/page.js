@@ -30,8 +30,12 @@ async function fillVoices() {
   const key = at("key").value;
   const response = await fetch("v1/audio/voices", { headers: key ? { Authorization: `Bearer ${key}` } : {} });
   at("key-field").hidden = response.status !== 401 && !key;
-  if (response.ok) offer("voice", (await response.json()).voices, (name) => name);
-  else fail(new Refused(response.status, await refusal(response)));
+  if (!response.ok) {
+    fail(new Refused(response.status, await refusal(response)));
+    return;
+  }
+  const { voices, stored } = await response.json();
+  offer("voice", [...voices, ...stored.map((voice) => voice.name)], (name) => name);
 }
 
 function offer(id, values, written) {

@@ -34,5 +34,5 @@ def told(answer: Any) -> list[Any]:  # noqa: ANN401
 
 
 if __name__ == "__main__":
-    _, riva_address, *texts = sys.argv[1:]
+    riva_address, *texts = sys.argv[1:]
     print(json.dumps(speak(riva_address, texts)))

@@ -29,6 +29,7 @@ from fake_triton import (
     stalls,
 )
 from talkahead_client import AudioChunk, tls_credentials
+from talkahead_gateway import servers
 from talkahead_gateway.encoding import Encoder
 from talkahead_gateway.speech_door import SpeechLimits
 from talkahead_gateway.speech_request import MODELS
@@ -231,7 +232,7 @@ async def test_no_server(open_door: Open) -> None:
         assert (await door.http.post(SPEECH, json=ASKED)).status_code == 503
         assert (await door.http.get("/v1/audio/voices")).status_code == 503
         health = await door.http.get("/health")
-        assert health.status_code == 503 and health.json()["status"] == "no server answers"
+        assert health.status_code == 503 and health.json()["status"] == "no server speaks"
         assert (await door.http.get("/")).status_code == 200
 
 
@@ -257,6 +258,35 @@ async def test_health_tells_of_each_server(open_door: Open, triton: FakeTriton) 
         away: None,
         triton.address: {"active": 2, "queued": 1, "predicted_first_chunk_ms": 41.5},
     }
+
+
+async def test_who_does_not_speak_is_not_well(
+    open_door: Open, triton: FakeTriton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it tells its load: its talker hangs."""
+    monkeypatch.setattr(servers, "HEALTH_LIMIT_S", 0.3)
+    triton.script = stalls(0)
+    async with open_door() as door:
+        health = await door.http.get("/health")
+        assert health.status_code == 503 and health.json()["servers"] == {triton.address: None}
+        assert await asyncio.to_thread(triton.streams[0].cancelled.wait, 5.0)
+    assert triton.streams[0].request.parameters["health_check"].bool_param
+
+
+@pytest.mark.parametrize(
+    "said", [BUSY, "INVALID_ARGUMENT: VOICE: there is none", "DEADLINE_EXCEEDED: deadline_ms: 1500 ms passed"]
+)
+async def test_who_is_full_is_well(open_door: Open, triton: FakeTriton, said: str) -> None:
+    triton.script = says(said)
+    async with open_door() as door:
+        assert (await door.http.get("/health")).status_code == 200
+
+
+async def test_many_who_ask_for_its_health_are_told_the_same(open_door: Open, triton: FakeTriton) -> None:
+    async with open_door() as door:
+        asked = await asyncio.gather(*(door.http.get("/health") for _ in range(10)))
+        assert [one.status_code for one in asked] == [200] * 10
+    assert len(triton.streams) == 1
 
 
 async def test_models_and_voices_are_listed(open_door: Open) -> None:

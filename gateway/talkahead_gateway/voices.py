@@ -27,13 +27,15 @@ def choose_voice(name: str, offered: Sequence[str]) -> str:
 
     Args:
         name: a voice of the server, or one of OpenAI's.
-        offered: the server's voices.
+        offered: the server's voices; none where it speaks like recordings alone.
 
     Raises:
         Refusal: nobody has that name.
     """
     if name in offered:
         return name
+    if not offered:
+        raise Refusal.of_field("voice", name, "one of a recording that was left at POST /v1/audio/voices")
     if name not in OPENAI_VOICES:
         raise Refusal.of_field("voice", name, one_of([*offered, *sorted(OPENAI_VOICES)]))
     meant = OPENAI_VOICES[name]

@@ -53,7 +53,7 @@ class VoicesDoor:
 
     async def show(self, request: Request) -> Response:
         offered = await self._house.servers.voices()
-        aliases = {alias: choose_voice(alias, offered) for alias in OPENAI_VOICES}
+        aliases = {alias: choose_voice(alias, offered) for alias in OPENAI_VOICES if offered}
         stage = self._house.stage(authorization(request.headers))
         own = [voice.described() for voice in self._house.voices.of(stage.caller)]
         return JSONResponse({"voices": list(offered), "aliases": aliases, "stored": own})

@@ -127,6 +127,17 @@ def test_a_wrong_value_is_a_bad_request(sdk: OpenAI, field: str, value: object, 
     assert field in caught.value.message and allowed in caught.value.message
 
 
+def test_the_shipped_voice_is_no_other_voices(sdk: OpenAI, tmp_path: Path) -> None:
+    sample = tmp_path / "jo.wav"
+    sample.write_bytes(sdk.audio.speech.create(**asked(response_format="wav")).content)
+    with pytest.raises(openai.BadRequestError) as caught:
+        sdk.audio.voices.create(
+            name="jo", audio_sample=sample, consent="mine", extra_body={"ref_text": SENTENCES[0]}
+        )
+    assert caught.value.param == "audio_sample" and "recording" in caught.value.message
+    print(caught.value.message)
+
+
 def test_a_wrong_key_is_an_authentication_error(door: FrontDoor) -> None:
     with (
         OpenAI(base_url=f"{door.url}/v1", api_key="sk-wrong", max_retries=0) as stranger,

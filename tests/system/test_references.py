@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decoded_audio import decoded
+from front_door import FrontDoor
 from hearing import Audio, Company, Utterance, difference
 from imported import SAME_FRAMES, Imported, imported, write_llasa
+from openai import BadRequestError, OpenAI
 from raw import Tensors, refusal, speech_request, strings
 from talkahead_client import AsyncClient, Reference
 from talkahead_client.pcm import to_s16le
@@ -114,14 +117,45 @@ async def test_the_asyncio_client_speaks_like_a_recording(house: Imported, recor
     assert difference(np.concatenate(chunks), expected) < SAME_FRAMES
 
 
+def test_a_recording_that_was_left_at_the_gateway_is_a_voice(
+    house: Imported, recordings: list[Audio], tmp_path: Path
+) -> None:
+    samples = to_s16le(recordings[0])
+    sample = write_wav(tmp_path / "voice.wav", samples)
+    options = {"seed": 5, "max_seconds": 2.0}
+    with (
+        FrontDoor(house.server.grpc) as door,
+        OpenAI(base_url=f"{door.url}/v1", api_key="any", max_retries=0) as sdk,
+    ):
+        made = sdk.audio.voices.create(
+            name="hiss", audio_sample=sample, consent="mine", extra_body={"ref_text": SAID}
+        )
+        form: dict[str, Any] = {"model": "tts-1", "input": SENTENCES[0], "response_format": "pcm"}
+        said = sdk.audio.speech.create(
+            voice={"id": made.id}, extra_body={"sample_rate": RATE_HZ, **options}, **form
+        ).content
+        with pytest.raises(BadRequestError, match="audio_sample") as caught:
+            short = write_wav(tmp_path / "short.wav", samples[:RATE_HZ])
+            sdk.audio.voices.create(
+                name="short", audio_sample=short, consent="mine", extra_body={"ref_text": SAID}
+            )
+    print(caught.value.message)
+    heard = np.frombuffer(samples, "<i2").astype(np.float32) / 32_768
+    own = house.speak(SENTENCES[0], reference=Reference(heard, SAID), **options).audio
+    assert difference(decoded("pcm", said, RATE_HZ)[0], own) < SAME_FRAMES + 1 / 32_767
+
+
+def write_wav(path: Path, samples: bytes) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, RATE_HZ, 0, "NONE", ""))
+        file.writeframes(samples)
+    return path
+
+
 def test_the_command_speaks_like_a_recording(
     house: Imported, recordings: list[Audio], tmp_path: Path
 ) -> None:
-    with wave.open(str(tmp_path / "voice.wav"), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(house.client.sample_rate_hz())
-        file.writeframes(to_s16le(recordings[0]))
+    write_wav(tmp_path / "voice.wav", to_s16le(recordings[0]))
     arguments = ["--reference", tmp_path / "voice.wav", "--reference-text", SAID, "-o", tmp_path / "out.wav"]
     command = [
         sys.executable,

@@ -36,3 +36,9 @@ def test_an_unknown_voice_is_refused_with_all_that_are_known(name: str) -> None:
         choose_voice(name, SHIPPED)
     assert caught.value.param == "voice"
     assert all(known in str(caught.value) for known in (*SHIPPED, *OPENAI_VOICES))
+
+
+@pytest.mark.parametrize("name", ["alloy", "heart"])
+def test_a_server_without_voices_speaks_like_recordings(name: str) -> None:
+    with pytest.raises(Refusal, match="a recording that was left at POST /v1/audio/voices"):
+        choose_voice(name, ())

@@ -137,4 +137,4 @@ def test_each_utterance_is_compared_with_its_twin() -> None:
 
 def utterance(stream: int, audible_ms: float | None) -> Utterance:
     figures = None if audible_ms is None else Figures(40.0, audible_ms, 400.0, 2.0, 0.2, 9, 0, 0.0)
-    return Utterance(stream, 0, 0.0, figures, None, None, (), ())
+    return Utterance(stream, 0, 0.0, figures, None, None, (), (), ())

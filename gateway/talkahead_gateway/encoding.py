@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
 import numpy as np
-from av import AudioCodecContext, AudioFrame, AudioStream, Packet
+from av import AudioCodecContext, AudioFrame, AudioStream, FFmpegError, Packet
 from av import open as open_container
 from av.filter import Graph
 from talkahead_client import AudioChunk
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 RATE_HZ = 24_000
 """Of what leaves, where no other is asked for. OpenAI's `pcm` is so by definition, and LiveKit's plugin takes
@@ -46,6 +50,11 @@ class AudioFormat:
     the speech begins softly, as a decoder blurs what it begins with."""
     container_options: dict[str, str] = field(default_factory=dict)
     codec_options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is samples, one after the other: half a second takes a tenth of a millisecond."""
+        return self.codec.startswith("pcm_")
 
 
 AUDIO_FORMATS = {
@@ -109,6 +118,7 @@ class Encoder:
         stream.codec_context.options = audio_format.codec_options
         if audio_format.bit_rate is not None:
             self._stream.bit_rate = min(audio_format.bit_rate, _MAX_BITS_PER_SAMPLE * rate_hz)
+        self._open()
 
     def encode(self, chunk: AudioChunk) -> bytes:
         """What of the speech so far can be written; from the server's rate it is resampled without a seam."""
@@ -128,6 +138,17 @@ class Encoder:
         self._mux(self._stream.encode(None))
         self._container.close()
         return self._pipe.take()
+
+    def _open(self) -> None:
+        """All that takes its time, before there is speech that would wait for it: the codec, and the filters
+        by which PyAV cuts frames for it. A frame without samples has them made, and is then refused."""
+        codec = self._stream.codec_context
+        codec.open()
+        if codec.frame_size:
+            nothing = AudioFrame(codec.format.name, "mono", 0)
+            nothing.sample_rate = codec.sample_rate
+            with suppress(FFmpegError):
+                self._stream.encode(nothing)
 
     def _write(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
@@ -178,21 +199,27 @@ class _Converter:
 
 
 class AsyncEncoder:
-    """An `Encoder` in another thread, so that no other stream waits meanwhile; it is opened at once.
+    """An `Encoder` in another thread, so that no other stream waits meanwhile; it is opened at once. Plain
+    samples need no other thread: to ask one takes longer than what it would do.
 
     One call at a time, each awaited before the next, keeps the order.
     """
 
     def __init__(self, audio_format: AudioFormat, rate_hz: int) -> None:
-        self._opening = asyncio.ensure_future(asyncio.to_thread(Encoder, audio_format, rate_hz))
+        self._run = _at_once if audio_format.is_plain else asyncio.to_thread
+        self._opening = asyncio.ensure_future(self._run(Encoder, audio_format, rate_hz))
 
     async def encode(self, chunk: AudioChunk) -> bytes:
         encoder = await self._opening
-        return await asyncio.to_thread(encoder.encode, chunk)
+        return await self._run(encoder.encode, chunk)
 
     async def finish(self) -> bytes:
         encoder = await self._opening
-        return await asyncio.to_thread(encoder.finish)
+        return await self._run(encoder.finish)
+
+
+async def _at_once(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    return call(*args, **kwargs)
 
 
 class _Pipe:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -97,11 +98,26 @@ def test_chunks_join_without_a_seam(name: str, rate_hz: int, asked_hz: int) -> N
     assert len(whole) == pytest.approx(SECONDS * asked_hz * (2 if name == "pcm" else 1), abs=2)
 
 
-async def test_another_thread_encodes_the_same() -> None:
+@pytest.mark.parametrize("name", ["mp3", "pcm"])
+async def test_another_thread_encodes_the_same(name: str) -> None:
     sent = tone(RATE_HZ)
-    encoder = AsyncEncoder(AUDIO_FORMATS["mp3"], RATE_HZ)
+    encoder = AsyncEncoder(AUDIO_FORMATS[name], RATE_HZ)
     parts = [await encoder.encode(chunk) for chunk in chunks(sent, RATE_HZ)]
-    assert [*parts, await encoder.finish()] == encoded("mp3", sent)
+    assert [*parts, await encoder.finish()] == encoded(name, sent)
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "aac", "flac"])
+def test_filters_are_made_before_there_is_speech(name: str) -> None:
+    """PyAV's own ones, by which it cuts frames: they take milliseconds, and the first chunk would wait."""
+    encoder = Encoder(AUDIO_FORMATS[name], RATE_HZ)
+    threads = num_threads()
+    encoder.encode(next(chunks(tone(RATE_HZ), RATE_HZ)))
+    assert num_threads() <= threads
+
+
+def num_threads() -> int:
+    """Of this process' threads, also those of libraries."""
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 @pytest.mark.parametrize("name", KEPT_BACK_S)

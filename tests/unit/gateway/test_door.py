@@ -80,11 +80,11 @@ async def test_nobody_waits_while_another_is_encoded(
 
     monkeypatch.setattr(Encoder, "encode", slow)
     async with open_door() as door:
-        asking = asyncio.create_task(door.http.post(SPEECH, json=ASKED))
+        asking = asyncio.create_task(door.http.post(SPEECH, json={**ASKED, "response_format": "flac"}))
         await begun.get()
         assert (await door.http.get("/health")).status_code == 200
         may_go_on.set()
-        heard, _ = decoded("pcm", (await asking).content)
+        heard, _ = decoded("flac", (await asking).content)
     ramps = [np.linspace(0.1, 0.1 + 0.05 * index, SAMPLES) for index in range(3)]
     assert np.abs(heard - np.concatenate(ramps)).max() < 1e-4
 

@@ -55,7 +55,11 @@ class FakeStream:
 
 
 class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """`tts` plays `script`; `control` keeps what it was asked."""
+    """`tts` plays `script`; `control` keeps what it was asked.
+
+    Args:
+        credentials: of TLS; None: plain text.
+    """
 
     def __init__(self, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> None:
         self.script: Script = speaks(3)
@@ -68,16 +72,15 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         """So many cancels meet nothing, as when a cancel overtakes its request."""
         self._server = grpc.server(ThreadPoolExecutor(40))
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, self._server)
-        self.address = f"127.0.0.1:{self._open(f'127.0.0.1:{port}', credentials)}"
+        address, server = f"127.0.0.1:{port}", self._server
+        taken = (
+            server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
+        )
+        self.address = f"127.0.0.1:{taken}"
         self._server.start()
 
     def close(self) -> None:
         self._server.stop(None).wait()
-
-    def _open(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
-        if credentials is None:
-            return int(self._server.add_insecure_port(address))
-        return int(self._server.add_secure_port(address, credentials))
 
     def ModelStreamInfer(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         stream = FakeStream(next(requests), context)

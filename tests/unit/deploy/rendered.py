@@ -28,10 +28,6 @@ def is_of_the_proxy(manifest: Manifest) -> bool:
     return str(manifest["metadata"]["name"]) == f"{RELEASE}-proxy"
 
 
-def is_of_the_gateway(manifest: Manifest) -> bool:
-    return str(manifest["metadata"]["name"]) == f"{RELEASE}-gateway"
-
-
 def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
     pod: dict[str, Any] = deployment_of(manifests)["spec"]["template"]["spec"]
     return pod
@@ -41,6 +37,10 @@ def container_of(manifests: list[Manifest]) -> dict[str, Any]:
     (container,) = pod_of(manifests)["containers"]
     assert isinstance(container, dict)
     return container
+
+
+def is_of_the_gateway(manifest: Manifest) -> bool:
+    return str(manifest["metadata"]["name"]) == f"{RELEASE}-gateway"
 
 
 def options_of(manifests: list[Manifest]) -> argparse.Namespace:

@@ -20,9 +20,6 @@ RELEASE = "talkahead"
 OLDEST_KUBERNETES = "1.28"
 """The first in which probes may have a grace period of their own, without a gate of features."""
 
-_ALONE = "values-tls"
-"""Not together with a proxy, which speaks plain text with replicas."""
-
 Manifest = dict[str, Any]
 """A Kubernetes object, as YAML gives it."""
 
@@ -54,11 +51,11 @@ class Variant:
 
 
 def variants() -> Iterator[Variant]:
-    """values.yaml, each other file on top of it, and all at once that go together."""
+    """values.yaml, each other file on top of it, and all at once."""
     files = sorted(FOLDER.glob("values-*.yaml"))
     yield Variant(DEFAULTS)
     yield from (Variant(path.stem.removeprefix("values-"), (path,)) for path in files)
-    yield Variant("all", tuple(path for path in files if path.stem != _ALONE))
+    yield Variant("all", tuple(files))
 
 
 def lint() -> None:

@@ -61,17 +61,22 @@ def find_envoy() -> str | None:
 
 
 @contextlib.contextmanager
-def proxy_before(replicas: Replicas, folder: Path, kind: Kind = Kind.HAPROXY) -> Iterator[Proxy]:
+def proxy_before(
+    replicas: Replicas, folder: Path, kind: Kind = Kind.HAPROXY, envoys: str | None = None
+) -> Iterator[Proxy]:
     """It is ended behind it.
 
     Args:
         folder: for its log and its configuration.
+        envoys: configuration, as the chart renders it; None: its file.
     """
     free = Addresses.choose("127.0.0.1")
     address, page = f"{free.host}:{free.grpc}", f"{free.host}:{free.metrics}"
     log = folder / f"{kind}.log"
-    make = _haproxy if kind is Kind.HAPROXY else _envoy
-    started = make(replicas, address, page, folder)
+    if kind is Kind.HAPROXY:
+        started = _haproxy(replicas, address, page, folder)
+    else:
+        started = _envoy(replicas, address, page, folder, envoys or _ENVOY.read_text(encoding="utf-8"))
     with log.open("wb") as written:
         process = subprocess.Popen(started.command, env={**os.environ, **started.environment}, stderr=written)
         try:
@@ -174,9 +179,9 @@ class _Envoy:
         return (hosts[grpc] for grpc in self.grpc)
 
 
-def _envoy(replicas: Replicas, address: str, page: str, folder: Path) -> _Started:
+def _envoy(replicas: Replicas, address: str, page: str, folder: Path, text: str) -> _Started:
     """As the chart has it, but for its addresses."""
-    config = yaml.safe_load(_ENVOY.read_text(encoding="utf-8"))
+    config = yaml.safe_load(text)
     events = folder / "health.log"
     config["admin"]["address"] = _socket(page)
     (listener,) = config["static_resources"]["listeners"]
@@ -185,17 +190,7 @@ def _envoy(replicas: Replicas, address: str, page: str, folder: Path) -> _Starte
     listener["address"] = _socket(address)
     cluster["type"] = "STATIC"
     cluster["load_assignment"]["endpoints"] = [
-        {
-            "lb_endpoints": [
-                {
-                    "endpoint": {
-                        "address": _socket(grpc),
-                        "health_check_config": {"port_value": int(http.rpartition(":")[2])},
-                    }
-                }
-                for grpc, http in replicas
-            ]
-        }
+        {"lb_endpoints": [{"endpoint": {"address": _socket(grpc)}} for grpc, _ in replicas]}
     ]
     cluster["health_checks"][0]["event_log_path"] = str(events)
     path = folder / "envoy.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +23,23 @@ def make_root(folder: Path, name: str = "root") -> Certificate:
     return made
 
 
-def make_signed(folder: Path, name: str, root: Certificate) -> Certificate:
-    """One that a root has signed, for 127.0.0.1."""
+def make_signed(folder: Path, name: str, root: Certificate, host: str = "localhost") -> Certificate:
+    """One that a root has signed, for 127.0.0.1 and a name."""
     made = _files(folder, name)
     request, extension = folder / f"{name}.csr", folder / f"{name}.ext"
-    extension.write_text("subjectAltName=IP:127.0.0.1", encoding="utf-8")
+    extension.write_text(f"subjectAltName=IP:127.0.0.1,DNS:{host}", encoding="utf-8")
     _openssl("req", *_new(made, name), "-out", request)
     signing = ("-CA", root.certificate, "-CAkey", root.key, "-CAcreateserial", "-days", "2")
     _openssl("x509", "-req", "-in", request, *signing, "-extfile", extension, "-out", made.certificate)
     return made
+
+
+def mounted(folder: Path, made: Certificate, root: Certificate) -> Path:
+    """A new folder as Kubernetes mounts a secret of TLS: tls.crt, tls.key, and ca.crt of who has signed."""
+    folder.mkdir()
+    for name, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("ca.crt", root.certificate)):
+        shutil.copy(content, folder / name)
+    return folder
 
 
 def _files(folder: Path, name: str) -> Certificate:

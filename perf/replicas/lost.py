@@ -24,8 +24,9 @@ class Loss:
     Args:
         open_there: streams that the lost replica had open, as it told the moment before.
         cut_within_s: from the loss to the last stream's being told.
-        silent: streams that had asked and not been heard when it was lost; `silent_whole` of them were
-            spoken all the same.
+        silent: streams that had asked before it was lost and had not been heard when the first listener was
+            told, for what it had sent may be heard after its end; `silent_whole` of them were spoken all the
+            same.
         returned_s: from the loss until the proxy sent it streams again.
         shares: streams of each replica after that.
         outages: the proxy's words where it took a replica for sick or dead; once is right.
@@ -85,10 +86,10 @@ def _lose(scene: Scene, streams: int, how: str) -> Loss:
     early += crowd.speak(crowd.together, at_once=True)
     crowd.await_asked()
     open_there = open_streams(scene.first)
-    home = scene.first.home
+    home, triton = scene.first.home, server_pid(scene.first.launcher)
     lost_s = time.monotonic()
     if how == "killed":
-        os.kill(server_pid(scene.first.launcher), signal.SIGKILL)
+        os.kill(triton, signal.SIGKILL)
     else:
         assert home is not None, "a wire of its own has only a replica in a network namespace"
         home.unplug()
@@ -101,7 +102,8 @@ def _lose(scene: Scene, streams: int, how: str) -> Loss:
     heard += [one.result() for one in crowd.speak(streams - half)]
     after = scene.proxy.requests()
     cut = [one for one in heard if one.ending is Ending.CUT]
-    silent = [one for one in heard if one.asked_s < lost_s and not one.has_spoken(lost_s)]
+    told_s = min((one.ended_s for one in cut), default=lost_s)
+    silent = [one for one in heard if one.asked_s < lost_s and not one.has_spoken(told_s)]
     return Loss(
         how=how,
         streams=len(heard),

@@ -11,13 +11,18 @@ from typing import Any
 
 import grpc
 import pytest
-from certificates import Certificate, make_root, make_signed
+from certificates import Certificate, make_root, make_signed, mounted
+from charts_envoy import REPLICAS, envoy_by_tls
 from hearing import speak
 from served import Served, served
+from talkahead.launcher.addresses import Addresses
 from talkahead_client import Client, ServerUnavailable, tls_credentials
 from talkahead_client.say import main as say
 from texts import SENTENCES
 from tritonclient.grpc import service_pb2, service_pb2_grpc
+from waiting import eventually
+
+from instruments.proxy import Kind, proxy_before
 
 OPTIONS: dict[str, Any] = {"max_seconds": 0.5}
 CLOSED: tuple[tuple[str, Any], ...] = (
@@ -52,7 +57,7 @@ class House:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder: Path = tmp_path_factory.mktemp("certificates")
     root, other = make_root(folder), make_root(folder, "other")
-    server, ours = (make_signed(folder, name, root) for name in ("server", "ours"))
+    server, ours = make_signed(folder, "server", root, REPLICAS), make_signed(folder, "ours", root)
     strangers = make_signed(folder, "strangers", other)
     files = {"certificate": server.certificate, "key": server.key, "client-ca": root.certificate}
     given = [f"--tls-{name}={path}" for name, path in files.items()]
@@ -91,6 +96,24 @@ def test_nobody_else_is(house: House, who: str) -> None:
     }
     with Client(house.server.grpc, credentials[who]()) as client, pytest.raises(ServerUnavailable):
         speak(client, SENTENCES[0], **OPTIONS)
+
+
+@pytest.mark.needs("envoy", "openssl")
+def test_the_charts_proxy_hears_it_speak_and_lets_the_same_clients_in(house: House, tmp_path: Path) -> None:
+    config = envoy_by_tls(mounted(tmp_path / "secret", house.ours, house.root))
+    nobody = Addresses.choose("127.0.0.1")
+    there = (house.server.grpc, house.server.http)
+    replicas = (there, (f"{nobody.host}:{nobody.grpc}", f"{nobody.host}:{nobody.http}"))
+    mine = tls_credentials(house.root.certificate, house.ours.certificate, house.ours.key)
+    with proxy_before(replicas, tmp_path, Kind.ENVOY, config) as proxy:
+        eventually(proxy.are_up, lambda are_up: are_up == (True, False))
+        with Client(proxy.address, mine) as client:
+            assert len(speak(client, SENTENCES[0], **OPTIONS).audio)
+        with (
+            Client(proxy.address, tls_credentials(house.root.certificate)) as client,
+            pytest.raises(ServerUnavailable),
+        ):
+            speak(client, SENTENCES[0], **OPTIONS)
 
 
 @pytest.mark.parametrize(("method", "request_"), CLOSED, ids=[method for method, _ in CLOSED])

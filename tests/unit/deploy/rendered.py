@@ -28,6 +28,12 @@ def is_of_the_proxy(manifest: Manifest) -> bool:
     return str(manifest["metadata"]["name"]) == f"{RELEASE}-proxy"
 
 
+def config_of_the_proxy(manifests: list[Manifest]) -> str:
+    """What Envoy reads."""
+    (config,) = [one for one in of_kind(manifests, "ConfigMap") if is_of_the_proxy(one)]
+    return str(config["data"]["envoy.yaml"])
+
+
 def pod_of(manifests: list[Manifest]) -> dict[str, Any]:
     pod: dict[str, Any] = deployment_of(manifests)["spec"]["template"]["spec"]
     return pod

@@ -14,6 +14,7 @@ from rendered import (
     PROBES,
     VARIANTS,
     asked_by,
+    config_of_the_proxy,
     container_of,
     deployment_of,
     is_of_the_gateway,
@@ -210,8 +211,7 @@ def test_the_image_is_of_the_packages_version() -> None:
 
 def test_the_proxy_finds_the_replicas_and_nothing_else_takes_it_for_one() -> None:
     manifests = VARIANTS["proxied"].manifests()
-    (config,) = [one for one in of_kind(manifests, "ConfigMap") if is_of_the_proxy(one)]
-    envoy = yaml.safe_load(config["data"]["envoy.yaml"])
+    envoy = yaml.safe_load(config_of_the_proxy(manifests))
     (cluster,) = envoy["static_resources"]["clusters"]
     (locality,) = cluster["load_assignment"]["endpoints"]
     (host,) = locality["lb_endpoints"]
@@ -221,7 +221,6 @@ def test_the_proxy_finds_the_replicas_and_nothing_else_takes_it_for_one() -> Non
         "address": headless["metadata"]["name"],
         "port_value": options.grpc_port,
     }
-    assert host["endpoint"]["health_check_config"]["port_value"] == options.http_port
     (proxy,) = [one for one in of_kind(manifests, "Deployment") if is_of_the_proxy(one)]
     labels = proxy["spec"]["template"]["metadata"]["labels"]
     ours = [one for one in manifests if not is_of_the_proxy(one)]
@@ -237,6 +236,32 @@ def test_with_a_policy_of_ones_own_the_proxy_still_reaches_the_replicas() -> Non
     (proxy,) = [one for one in of_kind(manifests, "Deployment") if is_of_the_proxy(one)]
     let_in = [peer.get("podSelector", {}).get("matchLabels") for peer in policy["spec"]["ingress"][0]["from"]]
     assert proxy["spec"]["selector"]["matchLabels"] in let_in
+
+
+@pytest.mark.parametrize("own", ["", "talkahead-proxy-tls"])
+def test_where_replicas_speak_tls_the_proxy_does_both_ways(own: str) -> None:
+    asks = {"secret": "talkahead-tls", "clientCertificates": True}
+    manifests = VARIANTS["proxied"].manifests(tls=asks, proxy={"tlsSecret": own})
+    resources = yaml.safe_load(config_of_the_proxy(manifests))["static_resources"]
+    (listener,), (cluster,) = resources["listeners"], resources["clusters"]
+    (chain,) = listener["filter_chains"]
+    clients, replicas = (one["transport_socket"]["typed_config"] for one in (chain, cluster))
+    assert clients["require_client_certificate"] is True
+    headless = next(one for one in of_kind(manifests, "Service") if one["spec"].get("clusterIP") == "None")
+    (name,) = replicas["common_tls_context"]["validation_context"]["match_typed_subject_alt_names"]
+    assert name["matcher"]["exact"] == replicas["sni"] == headless["metadata"]["name"]
+    (proxy,) = [one for one in of_kind(manifests, "Deployment") if is_of_the_proxy(one)]
+    pod = proxy["spec"]["template"]["spec"]
+    (secret,) = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+    assert secret == (own or "talkahead-tls")
+    (folder,) = [
+        mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "tls"
+    ]
+    files = set(re.findall(r"filename: ([^}]+)}", config_of_the_proxy(manifests)))
+    assert files == {f"{folder}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
+    anybody = VARIANTS["proxied"].manifests(tls={"secret": "talkahead-tls"})
+    assert "require_client_certificate" not in config_of_the_proxy(anybody)
+    assert "transport_socket:" not in config_of_the_proxy(VARIANTS["proxied"].manifests())
 
 
 @pytest.mark.parametrize(

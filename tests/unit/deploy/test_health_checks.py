@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from talkahead.config import RequestOptions
-from talkahead.launcher.syllable import _REFUSALS, TEXT
+from talkahead.launcher.syllable import _REFUSALS, SPEECH_MODEL, TEXT
+from tritonclient.grpc import service_pb2
 
 from deploy.chart import FOLDER
 
@@ -35,8 +36,20 @@ def asked() -> dict[str, dict[str, Any]]:
     """By proxy."""
     body = re.search(r'body "(.*)"$', HAPROXY, re.MULTILINE)
     assert body is not None
+    message = envoys_message()
+    assert [one.name for one in message.inputs] == ["TEXT"]
+    parameters = {
+        name: getattr(one, one.WhichOneof("parameter_choice")) for name, one in message.parameters.items()
+    }
+    spoken = {"TEXT": message.raw_input_contents[0][4:].decode(), **parameters}
+    return {"haproxy": json.loads(body[1].replace('\\"', '"')), "envoy": spoken}
+
+
+def envoys_message() -> Any:  # noqa: ANN401
+    """As gRPC frames it: not compressed, its length, itself."""
     sent = bytes.fromhex(envoys()["http_health_check"]["send"]["text"])
-    return {"haproxy": json.loads(body[1].replace('\\"', '"')), "envoy": json.loads(sent)}
+    assert sent[:5] == b"\0" + (len(sent) - 5).to_bytes(4, "big")
+    return service_pb2.ModelInferRequest.FromString(sent[5:])
 
 
 def timing(proxy: str) -> tuple[float, float, float, int]:
@@ -74,5 +87,12 @@ def test_haproxy_takes_the_same_refusals_for_health() -> None:
 
 def test_envoys_request_can_be_read_in_its_comment() -> None:
     text = (FOLDER / "files" / "envoy.yaml").read_text(encoding="utf-8")
-    (comment,) = re.findall(r"^ +# (\{.*\})$", text, re.MULTILINE)
-    assert bytes.fromhex(envoys()["http_health_check"]["send"]["text"]).decode() == comment
+    (comment,) = re.findall(r"^ +# A message of gRPC: (\{.*\})$", text, re.MULTILINE)
+    assert json.loads(comment) == asked()["envoy"]
+
+
+def test_envoy_asks_the_way_that_clients_take_and_hears_that_it_was_spoken() -> None:
+    check = envoys()["http_health_check"]
+    assert envoys_message().model_name == SPEECH_MODEL
+    assert check["path"] == "/inference.GRPCInferenceService/ModelStreamInfer"
+    assert [bytes.fromhex(one["text"]) for one in check["receive"]] == [b"IS_LAST"]

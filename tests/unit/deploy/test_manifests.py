@@ -25,7 +25,7 @@ def test_every_file_of_values_is_rendered_alone_and_with_the_others() -> None:
     alone = {f"values-{name}.yaml" for name in VARIANTS if name not in (DEFAULTS, "all")}
     assert alone == files - {"values.yaml"}
     # The proxy speaks plain text with replicas.
-    assert {path.name for path in VARIANTS["all"].values} == alone - {"values-tls.yaml"}
+    assert {path.name for path in VARIANTS["all"].values} == alone
 
 
 def test_kubernetes_takes_all_of_it(manifests: list[Manifest]) -> None:

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from certificates import Certificate, make_root, make_signed, mounted
+from charts_envoy import envoy_by_tls
 from fake_replica import DRAINS, HESITATES, SPEAKS, STAYS_SILENT, WELL, FakeReplica
-from talkahead_client import AudioChunk, Client, ServerUnavailable, Speech, StreamBroken
+from talkahead_client import AudioChunk, Client, ServerUnavailable, Speech, StreamBroken, tls_credentials
 
+from deploy.chart import RELEASE
 from instruments.proxy import Kind, Proxy, proxy_before
 
 KINDS = [pytest.param(kind, marks=pytest.mark.needs(str(kind)), id=str(kind)) for kind in Kind]
@@ -177,3 +180,68 @@ def test_with_nobody_left_a_client_is_told_so_and_may_wait_for_one(house: House)
     waiting = house.client.speak(SPEAKS, retries=100)
     house.replicas[0].start()
     assert [spoken_by(chunk) for chunk in waiting] == [1, 1]
+
+
+@dataclass(frozen=True)
+class LockedHouse:
+    """Two replicas that speak mutual TLS alone, the chart's proxy before them, and who has signed whom.
+
+    Args:
+        ours, strangers: clients with a certificate that the proxy takes, and with one that it does not.
+    """
+
+    replicas: tuple[FakeReplica, FakeReplica]
+    proxy: Proxy
+    root: Certificate
+    ours: Certificate
+    strangers: Certificate
+
+    def speak(self, guest: Certificate | None) -> int:
+        """The number of the replica that a client with that certificate hears."""
+        mine = () if guest is None else (guest.certificate, guest.key)
+        with Client(self.proxy.address, tls_credentials(self.root.certificate, *mine)) as client:
+            return spoken_by(next(client.speak(SPEAKS)))
+
+
+def lock(folder: Path, stack: contextlib.ExitStack, host: str) -> LockedHouse:
+    """The replicas' certificates are for `host`."""
+    root, other = make_root(folder), make_root(folder, "other")
+    theirs = mounted(folder / "replicas", make_signed(folder, "replica", root, host), root)
+    its = mounted(folder / "proxy", make_signed(folder, "envoy", root), root)
+    first, second = (stack.enter_context(FakeReplica(number, folder, theirs)) for number in (1, 2))
+    config = envoy_by_tls(its)
+    proxy = stack.enter_context(proxy_before((first.addresses, second.addresses), folder, Kind.ENVOY, config))
+    ours, strangers = make_signed(folder, "ours", root), make_signed(folder, "strangers", other)
+    return LockedHouse((first, second), proxy, root, ours, strangers)
+
+
+def await_health(proxy: Proxy, first: bool, second: bool) -> None:
+    ends = time.monotonic() + 10
+    while (are_up := proxy.are_up()) != (first, second):
+        assert time.monotonic() < ends, are_up
+        time.sleep(0.02)
+
+
+@pytest.mark.needs("envoy", "openssl")
+def test_by_mutual_tls_the_charts_proxy_serves_those_it_knows_and_checks_replicas(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        house = lock(tmp_path, stack, f"{RELEASE}-grpc")
+        await_health(house.proxy, True, True)
+        assert {house.speak(house.ours) for _ in range(8)} == {1, 2}
+        for guest in (None, house.strangers):
+            with pytest.raises(ServerUnavailable):
+                house.speak(guest)
+        with Client(house.proxy.address) as client, pytest.raises(ServerUnavailable):
+            next(client.speak(SPEAKS))
+        house.replicas[0].answer(DRAINS)
+        await_health(house.proxy, False, True)
+        assert {house.speak(house.ours) for _ in range(4)} == {2}
+
+
+@pytest.mark.needs("envoy", "openssl")
+def test_a_replica_with_a_certificate_of_another_name_gets_no_streams(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        house = lock(tmp_path, stack, "somebody-else")
+        await_health(house.proxy, False, False)
+        with pytest.raises(ServerUnavailable):
+            house.speak(house.ours)

@@ -121,8 +121,8 @@ def test_bad_values_are_refused(section: str, value: object, told: str) -> None:
         ),
         ({"repository": {"subPath": "llasa"}}, 'repository.subPath: "llasa" is a folder of a claim'),
         (
-            {"proxy": {"enabled": True}, "tls": {"secret": "a"}},
-            "proxy.enabled, tls.secret: the proxy speaks plain text with replicas",
+            {"proxy": {"enabled": True, "tlsSecret": "a"}},
+            'proxy.tlsSecret: "a" is for a proxy before replicas that speak TLS',
         ),
         ({"tls": {"clientCertificates": True}}, "tls.clientCertificates: true needs the certificates of a"),
         ({"autoscaling": {"enabled": True}}, "autoscaling.enabled: true needs metrics in Prometheus"),

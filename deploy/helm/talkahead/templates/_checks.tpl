@@ -13,8 +13,8 @@
 {{- if and .tls.clientCertificates (not .tls.secret) -}}
 {{- fail "tls.clientCertificates: true needs the certificates of a secret; name that in tls.secret" -}}
 {{- end -}}
-{{- if and .proxy.enabled .tls.secret -}}
-{{- fail "proxy.enabled, tls.secret: the proxy speaks plain text with replicas; use one of both, and a mesh for TLS before a proxy" -}}
+{{- if and .proxy.tlsSecret (not (and .proxy.enabled .tls.secret)) -}}
+{{- fail (printf "proxy.tlsSecret: %q is for a proxy before replicas that speak TLS; give it proxy.enabled and tls.secret" .proxy.tlsSecret) -}}
 {{- end -}}
 {{- if and .gateway.enabled (not .proxy.enabled) (or .autoscaling.enabled (gt (int .replicas) 1)) -}}
 {{- fail "gateway.enabled: its one connection would stay with one of several replicas; set proxy.enabled to true" -}}

@@ -6,6 +6,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The headless Service. */}}
+{{- define "talkahead.grpcService" -}}
+{{ include "talkahead.name" . }}-grpc
+{{- end -}}
+
 {{/* Of pods for as long as a release lives: a Deployment's selector cannot change. */}}
 {{- define "talkahead.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}

@@ -16,3 +16,8 @@
 {{- define "talkahead.hasHttp" -}}
 {{- if not .Values.tls.secret }}true{{ end -}}
 {{- end -}}
+
+{{/* What Kubernetes is told that gRPC is spoken over. */}}
+{{- define "talkahead.grpcProtocol" -}}
+{{- ternary "grpc" "kubernetes.io/h2c" (ne .Values.tls.secret "") -}}
+{{- end -}}

@@ -1,7 +1,8 @@
 """`python -m deploy.scale`: how many replicas hold how many listeners, and how the autoscaler takes a surge.
 
 Simulated with SimPy from what `python -m perf.latency` measured of one replica (`perf/results/latency.json`).
-First that measurement is repeated: a simulation that misses it by more than 15 % says nothing.
+First that measurement is repeated, and that of one replica and of two by `python -m perf.replicas spread`, of
+two from the costs of one: a simulation that misses them by more than 15 % says nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import simpy
 from matplotlib import pyplot
 
 from deploy.scale.autoscaler import Autoscaler, Rules
-from deploy.scale.costs import CLOSED, PLAYING, Cell, Costs, read
+from deploy.scale.costs import CLOSED, PLAYING, Cell, Costs, read, read_spread
 from deploy.scale.listeners import Crowd, repeat
 from deploy.scale.replica import Replica, Stream
 
@@ -41,6 +42,7 @@ _START_S = 30.0
 class Compared:
     """A measured load and its simulation. Throughput is compared where listeners ask as fast as they can."""
 
+    replicas: int
     mode: str
     listeners: int
     first_chunk_ms: tuple[float, float]
@@ -86,10 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", type=int, default=40, dest="few", help="listeners before the surge")
     options = parser.parse_args(arguments)
     costs, cells = read()
-    compared = list(compare(costs, cells))
-    for one in compared:
+    compared, spread = list(compare(costs, cells)), list(compare(*read_spread()))
+    for one in (*compared, *spread):
         print(one)
-    if max(miss for one in compared for miss in one.misses) > TOLERANCE:
+    if max(miss for one in (*compared, *spread) for miss in one.misses) > TOLERANCE:
         print(f"error: the simulation misses what was measured by more than {TOLERANCE:.0%}", file=sys.stderr)
         return 1
     playing = _of(cells, PLAYING)
@@ -102,13 +104,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     moments = surge(fitted, lengths, options.few)
     report = {
         "compared": [asdict(one) for one in compared],
+        "spread": [asdict(one) for one in spread],
         "held": [asdict(one) for one in held],
         "listeners_a_replica": most,
         "replicas": replicas,
         "surge": [asdict(one) for one in moments],
     }
     (options.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    draw(held, moments, options.out / "scale.png")
+    draw((*compared, *spread), held, moments, options.out / "scale.png")
     return 0
 
 
@@ -120,6 +123,7 @@ def compare(costs: Costs, cells: Sequence[Cell]) -> Iterator[Compared]:
         for cell in own:
             again = repeat(cell, fitted)
             yield Compared(
+                replicas=cell.replicas,
                 mode=mode,
                 listeners=cell.listeners,
                 first_chunk_ms=(1e3 * again.first_chunk_p50_s, 1e3 * cell.first_chunk_p50_s),
@@ -165,9 +169,19 @@ def surge(costs: Costs, lengths: Sequence[int], few: int) -> list[Moment]:
     return moments
 
 
-def draw(held: Sequence[Held], moments: Sequence[Moment], out: Path) -> None:
-    """One replica by its listeners; the surge over time."""
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+def draw(compared: Sequence[Compared], held: Sequence[Held], moments: Sequence[Moment], out: Path) -> None:
+    """What is simulated over what was measured; one replica by its listeners; the surge over time."""
+    figure, (first, left, right) = pyplot.subplots(1, 3, figsize=(14, 3.6), layout="constrained")
+    for replicas in (1, 2):
+        own = [one for one in compared if one.replicas == replicas]
+        for name, marker in (("first_chunk_ms", "o"), ("audio_s_per_s", "s")):
+            pairs = [(one.listeners, pair) for one in own if (pair := getattr(one, name)) is not None]
+            label = f"{replicas}: {'first chunk' if name == 'first_chunk_ms' else 'throughput'}"
+            ratios = [simulated / measured for _, (simulated, measured) in pairs]
+            first.plot([listeners for listeners, _ in pairs], ratios, marker, label=label)
+    first.axhspan(1 - TOLERANCE, 1 + TOLERANCE, alpha=0.1)
+    first.set(xlabel="listeners", ylabel="simulated over measured", xscale="log", title="replicas")
+    first.legend(fontsize=8)
     left.plot([one.listeners for one in held], [one.first_chunk_p95_ms for one in held], "o-")
     left.axhline(1e3 * FIRST_CHUNK_LIMIT_S, color="red", linestyle="--", linewidth=0.8)
     left.set(xlabel="listeners of one replica", ylabel="first chunk, p95 (ms)", yscale="log")

@@ -1,4 +1,4 @@
-"""What one replica was measured to cost, by `python -m perf.latency`."""
+"""What one replica was measured to cost: by `python -m perf.latency`, and beside two by `perf.replicas`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-MEASURED = Path(__file__).parents[2] / "perf" / "results" / "latency.json"
+_RESULTS = Path(__file__).parents[2] / "perf" / "results"
+MEASURED, SPREAD = _RESULTS / "latency.json", _RESULTS / "replicas-spread-haproxy.json"
 CLOSED, PLAYING = "closed", "playing"
 """How listeners came: the next request at once, or when the last one has played."""
 
@@ -19,11 +20,13 @@ class Cell:
     """One measured load: so many listeners of a kind.
 
     Args:
+        replicas: which they shared.
         frames: of each utterance that was spoken, slice by slice.
         slice_s: how long new requests were made in each.
         audio_s_per_s: over all slices, until the last utterance of each had ended.
     """
 
+    replicas: int
     mode: str
     listeners: int
     frames: tuple[tuple[int, ...], ...]
@@ -32,9 +35,10 @@ class Cell:
     first_chunk_p50_s: float
 
     @classmethod
-    def read(cls, result: dict[str, Any], slice_s: float) -> Self:
+    def read(cls, result: dict[str, Any], slice_s: float, replicas: int = 1) -> Self:
         said = [[one["stats"] for one in part["utterances"] if one["stats"]] for part in result["parts"]]
         return cls(
+            replicas=replicas,
             mode=result["mode"],
             listeners=result["streams"],
             frames=tuple(tuple(stats["frames"] for stats in part) for part in said),
@@ -82,6 +86,15 @@ def read(path: Path = MEASURED) -> tuple[Costs, list[Cell]]:
     own = [one for one in report["results"] if one["configuration"] == report["results"][0]["configuration"]]
     slice_s = report["settings"]["seconds"] / report["settings"]["slices"]
     return _costs([one for one in own if one["mode"] == CLOSED]), [Cell.read(one, slice_s) for one in own]
+
+
+def read_spread(path: Path = SPREAD) -> tuple[Costs, list[Cell]]:
+    """The costs of one replica on half of the cores, and all loads of one and of two."""
+    report = json.loads(path.read_text(encoding="utf-8"))
+    slice_s = report["settings"]["load_s"] / report["settings"]["slices"]
+    alone = [one["cell"] for one in report["results"] if one["replicas"] == 1]
+    cells = [Cell.read(one["cell"], slice_s, one["replicas"]) for one in report["results"]]
+    return _costs([one for one in alone if one["mode"] == CLOSED]), cells
 
 
 def _costs(closed: list[dict[str, Any]]) -> Costs:

@@ -61,7 +61,8 @@ def repeat(cell: Cell, costs: Costs) -> Repeated:
     audio_s = wall_s = 0.0
     for frames in cell.frames:
         env = simpy.Environment()
-        crowd = Crowd(env, [Replica(env, costs)], frames, cell.mode == PLAYING, costs.frames_per_s)
+        replicas = [Replica(env, costs) for _ in range(cell.replicas)]
+        crowd = Crowd(env, replicas, frames, cell.mode == PLAYING, costs.frames_per_s)
         spread_s = sum(frames) / len(frames) / costs.frames_per_s if crowd.is_playing else 0.0
         listeners = [
             crowd.join(cell.slice_s, spread_s * one / cell.listeners) for one in range(cell.listeners)

@@ -16,12 +16,14 @@ from perf.replicas.lost import Loss, kill, unplug
 from perf.replicas.rolled import Rolled, roll
 from perf.replicas.scene import Cast, Scene
 from perf.replicas.sick import MODELS, Blow, Sickness, strike
+from perf.replicas.spread import Loaded, spread
 
 _RESTARTS = 20
 """Of each server by its launcher: more than there are blows."""
+_SPREAD = "spread"
 _DRAIN_DELAY_S = 3.0
 """As the image has it."""
-Result = Loss | Rolled | Sickness
+Result = Loss | Rolled | Sickness | Loaded
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         serve=serve,
         are_apart=options.namespaces,
         proxy=options.proxy,
+        share_cores=options.what != _SPREAD,
         together=options.together,
         seconds=options.seconds,
         retries=options.retries,
@@ -49,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.append(result)
     print(report.table([result.row() for result in results]))
     settings = {name: value for name, value in asdict(cast).items() if name != "repository"}
+    if options.what == _SPREAD:
+        settings |= {"load_s": options.load_seconds, "slices": options.slices}
     out = options.out or Path("perf/results") / f"replicas-{options.what}-{cast.proxy}.json"
     report.save(out, "replicas", environment, settings, results)
     return 0 if all(result.is_as_promised for result in results) else 1
@@ -72,6 +77,10 @@ def _sick(scene: Scene, options: argparse.Namespace) -> Iterator[Result]:
             yield strike(scene, model, blow)
 
 
+def _spread(scene: Scene, options: argparse.Namespace) -> Iterator[Result]:
+    yield from spread(scene, options.load_seconds, options.slices)
+
+
 Measure = Callable[[Scene, argparse.Namespace], Iterator[Result]]
 
 
@@ -89,6 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     sick = _add(kinds, "sick", "a model's process dies or hangs, model by model", _sick)
     sick.add_argument("--model", action="append", choices=MODELS, help="alone; repeatable")
     sick.add_argument("--blow", action="append", type=Blow, choices=list(Blow), help="alone; repeatable")
+    alone = _add(kinds, _SPREAD, "one and two under load, each on half of the cores", _spread)
+    alone.add_argument("--load-seconds", type=float, default=16.0, help="of each load (%(default)g)")
+    alone.add_argument("--slices", type=at_least(1), default=2, help="that these are cut into (%(default)s)")
     return parser
 
 

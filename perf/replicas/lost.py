@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 
@@ -24,9 +25,7 @@ class Loss:
     Args:
         open_there: streams that the lost replica had open, as it told the moment before.
         cut_within_s: from the loss to the last stream's being told.
-        silent: streams that had asked before it was lost and had not been heard when the first listener was
-            told, for what it had sent may be heard after its end; `silent_whole` of them were spoken all the
-            same.
+        silent: streams that were `unheard`; `silent_whole` of them were spoken all the same.
         returned_s: from the loss until the proxy sent it streams again.
         shares: streams of each replica after that.
         outages: the proxy's words where it took a replica for sick or dead; once is right.
@@ -68,6 +67,15 @@ class Loss:
         }
 
 
+def unheard(heard: Sequence[Heard], lost_s: float) -> list[Heard]:
+    """Who had asked before the loss and had heard nothing when the first listener was told of it.
+
+    What the lost one had sent may still be heard after its end, and is not said twice.
+    """
+    told_s = min((one.ended_s for one in heard if one.ending is Ending.CUT), default=lost_s)
+    return [one for one in heard if one.asked_s < lost_s and not one.has_spoken(told_s)]
+
+
 def kill(scene: Scene, streams: int) -> Loss:
     """Triton of the first replica is killed (SIGKILL). Its launcher starts it again."""
     return _lose(scene, streams, "killed")
@@ -102,8 +110,7 @@ def _lose(scene: Scene, streams: int, how: str) -> Loss:
     heard += [one.result() for one in crowd.speak(streams - half)]
     after = scene.proxy.requests()
     cut = [one for one in heard if one.ending is Ending.CUT]
-    told_s = min((one.ended_s for one in cut), default=lost_s)
-    silent = [one for one in heard if one.asked_s < lost_s and not one.has_spoken(told_s)]
+    silent = unheard(heard, lost_s)
     return Loss(
         how=how,
         streams=len(heard),

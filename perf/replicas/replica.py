@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,10 +19,14 @@ class Replica:
     Args:
         home: where it listens; None: on loopback.
         options: of `talkahead serve`.
+        cores: that it may use.
     """
 
-    def __init__(self, home: Namespace | None, options: Sequence[str], repository: Path) -> None:
+    def __init__(
+        self, home: Namespace | None, options: Sequence[str], repository: Path, cores: Collection[int]
+    ) -> None:
         self.home = home
+        self.cores = cores
         self._options = (*options, *(() if home is None else ("--host", home.address)))
         self._repository = repository
         self._running = contextlib.ExitStack()
@@ -45,7 +50,8 @@ class Replica:
         ]
         prefix = () if self.home is None else self.home.prefix
         running = server_at(None, None, (*self._options, *ports), self._repository, prefix)
-        self.server = self._running.enter_context(running)
+        with _inherited(self.cores):
+            self.server = self._running.enter_context(running)
 
     def stop(self) -> None:
         """By SIGTERM: it speaks its streams to their end, and takes no more."""
@@ -61,3 +67,14 @@ class Replica:
     def launcher(self) -> int:
         assert self.server.launcher is not None
         return self.server.launcher
+
+
+@contextlib.contextmanager
+def _inherited(cores: Collection[int]) -> Iterator[None]:
+    """By processes that this thread starts meanwhile."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -14,7 +14,7 @@ import simpy
 
 from deploy.scale.__main__ import _FOLDER, TOLERANCE, compare, fit, hold
 from deploy.scale.autoscaler import Autoscaler, Rules
-from deploy.scale.costs import PLAYING, read
+from deploy.scale.costs import PLAYING, Cell, Costs, read, read_spread
 from deploy.scale.replica import SLOTS, Replica
 
 COSTS, CELLS = read()
@@ -22,11 +22,18 @@ REPORT = json.loads((_FOLDER / "scale.json").read_text(encoding="utf-8"))
 RULES = Rules(lowest=2, highest=10, open_streams=8.0, queued=1.0, share=1.0, pods=2, period_s=30.0)
 
 
-def test_what_was_measured_is_repeated_within_the_tolerance_and_kept() -> None:
-    compared = list(compare(COSTS, CELLS))
-    assert len(compared) == 6
+@pytest.mark.parametrize(
+    ("measured", "name", "replicas"),
+    [((COSTS, CELLS), "compared", [1] * 6), (read_spread(), "spread", [1] * 5 + [2] * 5)],
+    ids=["one replica", "one and two"],
+)
+def test_what_was_measured_is_repeated_within_the_tolerance_and_kept(
+    measured: tuple[Costs, list[Cell]], name: str, replicas: list[int]
+) -> None:
+    compared = list(compare(*measured))
+    assert sorted(one.replicas for one in compared) == replicas
     assert max(miss for one in compared for miss in one.misses) <= TOLERANCE
-    kept = json.loads(json.dumps([asdict(one) for one in compared])) == REPORT["compared"]
+    kept = json.loads(json.dumps([asdict(one) for one in compared])) == REPORT[name]
     assert kept, "deploy/scale/scale.json is of another measurement: python -m deploy.scale"
 
 

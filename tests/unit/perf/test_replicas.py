@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from instruments.report import Spread
-from perf.replicas.lost import Loss
+from perf.replicas.crowd import Ending, Heard
+from perf.replicas.lost import Loss, unheard
 from perf.replicas.rolled import Rolled, Turn
 from perf.replicas.sick import Blow, Sickness
 
@@ -47,6 +48,15 @@ def test_only_who_spoke_on_the_dead_replica_may_be_cut() -> None:
 )
 def test_anything_else_is_a_promise_broken(broken: dict[str, object]) -> None:
     assert not replace(KEPT, **broken).is_as_promised  # type: ignore[arg-type]
+
+
+def test_who_hears_what_was_underway_at_the_loss_had_been_spoken_to() -> None:
+    """Lost at 10.00, told at 10.05."""
+    early, underway, later = (Heard(9.0, spoke_s, 10.05, Ending.CUT) for spoke_s in (9.5, 10.02, 10.2))
+    elsewhere = Heard(9.9, 10.3, 12.0, Ending.WHOLE)
+    afterwards = Heard(10.1, 10.3, 12.0, Ending.WHOLE)
+    assert unheard([early, underway, later, elsewhere, afterwards], 10.0) == [later, elsewhere]
+    assert unheard([elsewhere, afterwards], 10.0) == [elsewhere]
 
 
 NONE = Spread.of([])

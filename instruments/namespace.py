@@ -24,11 +24,19 @@ class Namespace:
         return ("ip", "netns", "exec", self.name)
 
     def unplug(self) -> None:
-        """What is sent either way is lost from here on, and nobody is told."""
-        self._run(f"ip link set {self.interface} down")
+        """What is sent either way is lost from here on, and nobody is told.
+
+        Its address is taken, not its link: a sender whose own link is down is told so by
+        its kernel, which counts no probe as unanswered.
+        """
+        self._run(f"ip address delete {self._place}")
 
     def plug_in(self) -> None:
-        self._run(f"ip link set {self.interface} up")
+        self._run(f"ip address add {self._place}")
+
+    @property
+    def _place(self) -> str:
+        return f"{self.address}/30 dev {self.interface}"
 
     def _run(self, command: str) -> None:
         _run(f"{shlex.join(self.prefix)} {command}")
@@ -49,8 +57,8 @@ def namespace(number: int) -> Iterator[Namespace]:
         _run(f"ip link add {outer} type veth peer name {inner} netns {name}")
         _run(f"ip address add 10.199.{number}.1/30 dev {outer}")
         _run(f"ip link set {outer} up")
-        for command in (f"ip address add {made.address}/30 dev {inner}", "ip link set lo up"):
-            _run(f"{shlex.join(made.prefix)} {command}")
+        for link in (inner, "lo"):
+            _run(f"{shlex.join(made.prefix)} ip link set {link} up")
         made.plug_in()
         yield made
     finally:

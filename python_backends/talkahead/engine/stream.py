@@ -10,7 +10,7 @@ from talkahead.engine.emitter import Channel
 from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.windows import Cut, WindowPlan
-from talkahead.errors import TalkaheadError
+from talkahead.errors import TalkaheadError, answer_to_check
 from talkahead.types import SegmentHeader, StopReason
 
 
@@ -318,5 +318,5 @@ class Stream:
         for channel in channels if error is None else channels[1:]:
             channel.close()
         if error is not None and channels:
-            channels[0].fail(error)
+            channels[0].fail(answer_to_check(error) if self.options.health_check else error)
         self._segments.clear()

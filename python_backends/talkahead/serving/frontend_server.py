@@ -15,7 +15,7 @@ import numpy as np
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.offer import read_offer
 from talkahead.drafting.selection import select
-from talkahead.errors import BadRequest, Code, TalkaheadError
+from talkahead.errors import BadRequest, Code, TalkaheadError, answer_to_check
 from talkahead.families.contracts import NO_WORDS, Segment, Units, Words
 from talkahead.families.registry import load_family
 from talkahead.generation_config import read_sampling
@@ -120,6 +120,16 @@ class FrontendServer:
         options = RequestOptions.from_json(request.parameters(), self._sampling)
         if self._draining.exists() or (options.health_check and self._leaving.exists()):
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
+        try:
+            return self._utterance(request, options, sender, asked_us)
+        except TalkaheadError as error:
+            if options.health_check:
+                raise answer_to_check(error) from error
+            raise
+
+    def _utterance(
+        self, request: InferenceRequest, options: RequestOptions, sender: ResponseSender, asked_us: int
+    ) -> Utterance:
         if wait := self._long_wait(options.urgency):
             raise wait.error
         select(options, self._offer)

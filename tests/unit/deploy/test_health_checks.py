@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from talkahead.config import RequestOptions
-from talkahead.launcher.syllable import _REFUSALS, SPEECH_MODEL, TEXT
+from talkahead.errors import Code, TalkaheadError, answer_to_check
+from talkahead.launcher.syllable import _REFUSALS, SPEECH_MODEL, TEXT, is_well
 from tritonclient.grpc import service_pb2
 
 from deploy.chart import FOLDER
@@ -89,6 +90,12 @@ def test_envoys_request_can_be_read_in_its_comment() -> None:
     text = (FOLDER / "files" / "envoy.yaml").read_text(encoding="utf-8")
     (comment,) = re.findall(r"^ +# A message of gRPC: (\{.*\})$", text, re.MULTILINE)
     assert json.loads(comment) == asked()["envoy"]
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_who_is_well_by_the_probe_is_so_by_envoys_word(code: Code) -> None:
+    error = answer_to_check(TalkaheadError("no", code))
+    assert ("IS_LAST" in str(error)) is is_well(f"{error.code}: {error}")
 
 
 def test_envoy_asks_the_way_that_clients_take_and_hears_that_it_was_spoken() -> None:

@@ -13,6 +13,7 @@ import pytest
 from certificates import Certificate, make_root, make_signed, mounted
 from charts_envoy import envoy_by_tls
 from fake_replica import DRAINS, HESITATES, SPEAKS, STAYS_SILENT, WELL, FakeReplica
+from talkahead.errors import BadRequest, Code, DeadlinePassed, TalkaheadError, answer_to_check
 from talkahead_client import AudioChunk, Client, ServerUnavailable, Speech, StreamBroken, tls_credentials
 
 from deploy.chart import RELEASE
@@ -147,28 +148,20 @@ def test_one_that_drains_gets_none_and_keeps_those_that_it_has(house: House) -> 
     house.await_up(True, True)
 
 
-@pytest.mark.parametrize("house", [KINDS[0]], indirect=True)
 @pytest.mark.parametrize(
     "refusal",
-    ["RESOURCE_EXHAUSTED: 64 wait", "INVALID_ARGUMENT: a recording", "CANCELLED: deadline_ms: 1500 ms"],
+    [
+        TalkaheadError("64 wait", Code.RESOURCE_EXHAUSTED),
+        BadRequest("VOICE", None, "a recording"),
+        DeadlinePassed(1100),
+    ],
+    ids=lambda one: type(one).__name__,
 )
-def test_to_haproxy_one_that_refuses_is_well(house: House, refusal: str) -> None:
+def test_one_that_refuses_is_well(house: House, refusal: TalkaheadError) -> None:
     house.replicas[1].answer('{"error":"no"}')
-    house.replicas[0].answer(f'{{"error":"{refusal}"}}')
+    house.replicas[0].answer(f'{{"error":"{refusal.code}: {answer_to_check(refusal)}"}}')
     house.await_up(True, False)
     assert house.share(3) == {1: 3}
-
-
-@pytest.mark.parametrize("house", [KINDS[1]], indirect=True)
-def test_to_envoy_one_that_refuses_is_full_unless_all_are(house: House) -> None:
-    house.replicas[0].answer('{"error":"CANCELLED: deadline_ms: 1500 ms have passed"}')
-    house.await_up(False, True)
-    assert house.share(3) == {2: 3}
-    house.replicas[1].answer('{"error":"RESOURCE_EXHAUSTED: 64 wait"}')
-    house.await_up(False, False)
-    ends = time.monotonic() + 10
-    while len(house.share(2)) < 2:
-        assert time.monotonic() < ends, "only one of two gets streams"
 
 
 def test_with_nobody_left_a_client_is_told_so_and_may_wait_for_one(house: House) -> None:

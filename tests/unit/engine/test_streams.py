@@ -237,6 +237,17 @@ def test_a_deadline_that_passes_with_nothing_in_flight_wakes_the_loop_for_the_er
     rig.assert_empty()
 
 
+def test_a_health_check_that_gets_no_slot_in_time_hears_that_the_server_is_well() -> None:
+    rig = Rig(num_slots=1)
+    rig.submit(1, 60)
+    rig.run()
+    checks = [rig.submit(2 + check, 60, deadline_ms=500, health_check=bool(check)) for check in (0, 1)]
+    rig.run()
+    rig.now += 0.6
+    rig.run()
+    assert ["IS_LAST" in str(one.error) for one in checks] == [False, True]
+
+
 def test_a_full_pool_refuses_at_once_and_says_how_long_to_wait() -> None:
     rig = Rig(num_slots=1, config=replace(CONFIG, max_pending=2))
     spoken = [rig.submit(1, 20)]

@@ -21,6 +21,7 @@ from talkahead.families.registry import family_names
 from talkahead.families.table_encoder import EncoderConfig, NamedVoice
 from talkahead.families.text_tokens import TOKENIZER
 from talkahead.serving.frontend_server import FrontendServer
+from talkahead.serving.voices import Voices
 from talkahead.speech_format import SpeechFormat
 from talkahead.transport.messages import LongWait, StreamProgress
 from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
@@ -212,6 +213,17 @@ def test_a_server_that_will_drain_refuses_health_checks_alone(ask: Ask) -> None:
     error = ask("Hello.", options=check).sender.error
     assert error is not None and error.code == TritonError.UNAVAILABLE
     assert ask("Hello.").sender.error is None
+
+
+def test_a_health_check_of_a_server_without_voices_says_that_it_is_well(
+    frontend: FrontendServer, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frontend, "_voices", Voices(()))
+    asked, checked = (
+        str(ask("Hello.", options=options).sender.error) for options in ({}, {"health_check": True})
+    )
+    assert "IS_LAST" not in asked
+    assert checked == f"{asked} (well, without IS_LAST)"
 
 
 def test_a_failure_after_the_first_segment_is_left_to_the_talker(

@@ -1,8 +1,7 @@
 """`python -m deploy.scale`: how many replicas hold how many listeners, and how the autoscaler takes a surge.
 
-Simulated with SimPy from what `python -m perf.latency` measured of one replica (`perf/results/latency.json`).
-First that measurement is repeated, and that of one replica and of two by `python -m perf.replicas spread`, of
-two from the costs of one: a simulation that misses them by more than 15 % says nothing.
+Simulated with SimPy from what one replica cost in `python -m perf.replicas spread`. First that measurement is
+repeated, and that of two on the same cores: a simulation that misses them by more than 15 % says nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ import simpy
 from matplotlib import pyplot
 
 from deploy.scale.autoscaler import Autoscaler, Rules
-from deploy.scale.costs import CLOSED, PLAYING, Cell, Costs, read, read_spread
+from deploy.scale.costs import CLOSED, PLAYING, Cell, Costs, read
+from deploy.scale.cpu import Cpu
 from deploy.scale.listeners import Crowd, repeat
 from deploy.scale.replica import Replica, Stream
 
@@ -88,10 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", type=int, default=40, dest="few", help="listeners before the surge")
     options = parser.parse_args(arguments)
     costs, cells = read()
-    compared, spread = list(compare(costs, cells)), list(compare(*read_spread()))
-    for one in (*compared, *spread):
+    compared = list(compare(costs, cells))
+    for one in compared:
         print(one)
-    if max(miss for one in (*compared, *spread) for miss in one.misses) > TOLERANCE:
+    if max(miss for one in compared for miss in one.misses) > TOLERANCE:
         print(f"error: the simulation misses what was measured by more than {TOLERANCE:.0%}", file=sys.stderr)
         return 1
     playing = _of(cells, PLAYING)
@@ -104,19 +104,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     moments = surge(fitted, lengths, options.few)
     report = {
         "compared": [asdict(one) for one in compared],
-        "spread": [asdict(one) for one in spread],
         "held": [asdict(one) for one in held],
         "listeners_a_replica": most,
         "replicas": replicas,
         "surge": [asdict(one) for one in moments],
     }
     (options.out / "scale.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    draw((*compared, *spread), held, moments, options.out / "scale.png")
+    draw(compared, held, moments, options.out / "scale.png")
     return 0
 
 
 def compare(costs: Costs, cells: Sequence[Cell]) -> Iterator[Compared]:
-    """Each measured load. What passes before the talker is fitted to the lone listener of each kind."""
+    """Each measured load. The time in which nobody works is fitted to the fewest listeners of each kind."""
     for mode in (CLOSED, PLAYING):
         own = _of(cells, mode)
         fitted = fit(costs, own[0])
@@ -132,13 +131,14 @@ def compare(costs: Costs, cells: Sequence[Cell]) -> Iterator[Compared]:
 
 
 def fit(costs: Costs, alone: Cell) -> Costs:
-    """So that a lone listener's first chunk takes as long as it did."""
-    return costs.beginning(alone.first_chunk_p50_s - repeat(alone, costs).first_chunk_p50_s)
+    """So that the first chunk takes as long as it did where listeners were fewest."""
+    return costs.idle(alone.first_chunk_p50_s - repeat(alone, costs).first_chunk_p50_s)
 
 
 def hold(listeners: int, costs: Costs, lengths: Sequence[int]) -> Held:
     env = simpy.Environment()
-    crowd = Crowd(env, [Replica(env, costs)], lengths, True, costs.frames_per_s)
+    replica = Replica(env, costs, Cpu(env, costs.cores))
+    crowd = Crowd(env, [replica], lengths, True, costs.frames_per_s)
     for one in range(listeners):
         crowd.join(_SECONDS, 5.0 * one / listeners)
     env.run(_SECONDS)
@@ -150,7 +150,7 @@ def surge(costs: Costs, lengths: Sequence[int], few: int) -> list[Moment]:
     """Ten times as many listeners within a minute."""
     env = simpy.Environment()
     rules = Rules.of_chart(autoscaling={"maxReplicas": 100})
-    scaler = Autoscaler(env, rules, lambda: Replica(env, costs), _START_S)
+    scaler = Autoscaler(env, rules, lambda: Replica(env, costs, Cpu(env, costs.cores)), _START_S)
     crowd = Crowd(env, scaler.ready, lengths, True, costs.frames_per_s)
     for one in range(few):
         crowd.join(_SURGE_END_S, 5.0 * one / few)
@@ -197,7 +197,10 @@ def draw(compared: Sequence[Compared], held: Sequence[Held], moments: Sequence[M
 
 
 def _of(cells: Sequence[Cell], mode: str) -> list[Cell]:
-    return sorted((cell for cell in cells if cell.mode == mode), key=lambda cell: cell.listeners)
+    """Of one replica first, then by listeners."""
+    return sorted(
+        (cell for cell in cells if cell.mode == mode), key=lambda cell: (cell.replicas, cell.listeners)
+    )
 
 
 def _p95(streams: Sequence[Stream]) -> float | None:

@@ -1,16 +1,17 @@
-"""What one replica was measured to cost: by `python -m perf.latency`, and beside two by `perf.replicas`."""
+"""Seconds of a core that one replica takes for its work, measured by `python -m perf.replicas spread`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy.optimize import nnls
 
-_RESULTS = Path(__file__).parents[2] / "perf" / "results"
-MEASURED, SPREAD = _RESULTS / "latency.json", _RESULTS / "replicas-spread-haproxy.json"
+MEASURED = Path(__file__).parents[2] / "perf" / "results" / "replicas-spread-haproxy.json"
 CLOSED, PLAYING = "closed", "playing"
 """How listeners came: the next request at once, or when the last one has played."""
 
@@ -20,10 +21,10 @@ class Cell:
     """One measured load: so many listeners of a kind.
 
     Args:
-        replicas: which they shared.
+        replicas: which they shared, on the same cores.
         frames: of each utterance that was spoken, slice by slice.
         slice_s: how long new requests were made in each.
-        audio_s_per_s: over all slices, until the last utterance of each had ended.
+        audio_s_per_s: until the first listener of a slice had heard all; then the load is no longer full.
     """
 
     replicas: int
@@ -35,34 +36,41 @@ class Cell:
     first_chunk_p50_s: float
 
     @classmethod
-    def read(cls, result: dict[str, Any], slice_s: float, replicas: int = 1) -> Self:
-        said = [[one["stats"] for one in part["utterances"] if one["stats"]] for part in result["parts"]]
+    def read(cls, result: dict[str, Any], slice_s: float) -> Self:
+        cell = result["cell"]
+        said = [[one["stats"] for one in part["utterances"] if one["stats"]] for part in cell["parts"]]
         return cls(
-            replicas=replicas,
-            mode=result["mode"],
-            listeners=result["streams"],
+            replicas=result["replicas"],
+            mode=cell["mode"],
+            listeners=cell["streams"],
             frames=tuple(tuple(stats["frames"] for stats in part) for part in said),
             slice_s=slice_s,
-            audio_s_per_s=result["audio_s_per_s"],
-            first_chunk_p50_s=1e-3 * result["first_chunk_ms"]["p50"],
+            audio_s_per_s=cell["audio_s_per_s"],
+            first_chunk_p50_s=1e-3 * cell["first_chunk_ms"]["p50"],
         )
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a replica's parts. A step of n streams takes step_s + n row_s, a pass of n windows likewise.
+    """Seconds of a core. A step of n streams takes step_s + n row_s, a pass of n windows pass_s + n window_s.
 
     Args:
-        before_s: frontend, encoder and the ways between processes, of each request.
+        cores: of the machine that was measured, for replicas, proxy and listeners together.
+        idle_s: of each request, in which nobody works for it: ways between processes.
+        request_s: of frontend and encoder.
+        chunk_s: of Triton, the proxy and the listener, of each chunk.
         rows, tokens: tokens that a step adds to each stream, by streams in it.
     """
 
-    before_s: float
+    cores: int
+    idle_s: float
+    request_s: float
     prefill_s: float
     step_s: float
     row_s: float
     pass_s: float
     window_s: float
+    chunk_s: float
     rows: tuple[float, ...]
     tokens: tuple[float, ...]
     frames_per_s: float
@@ -75,65 +83,69 @@ class Costs:
     def tokens_a_step(self, rows: int) -> float:
         return float(np.interp(rows, self.rows, self.tokens))
 
-    def beginning(self, later_s: float) -> Costs:
-        """With so much more before the talker."""
-        return replace(self, before_s=self.before_s + later_s)
+    def idle(self, more_s: float) -> Costs:
+        """With so much more time in which nobody works."""
+        return replace(self, idle_s=self.idle_s + more_s)
 
 
 def read(path: Path = MEASURED) -> tuple[Costs, list[Cell]]:
-    """The costs, from the loads of closed listeners, and all loads."""
-    report = json.loads(path.read_text(encoding="utf-8"))
-    own = [one for one in report["results"] if one["configuration"] == report["results"][0]["configuration"]]
-    slice_s = report["settings"]["seconds"] / report["settings"]["slices"]
-    return _costs([one for one in own if one["mode"] == CLOSED]), [Cell.read(one, slice_s) for one in own]
-
-
-def read_spread(path: Path = SPREAD) -> tuple[Costs, list[Cell]]:
-    """The costs of one replica on half of the cores, and all loads of one and of two."""
+    """The costs, from the loads of one replica, and all loads, those of one first."""
     report = json.loads(path.read_text(encoding="utf-8"))
     slice_s = report["settings"]["load_s"] / report["settings"]["slices"]
-    alone = [one["cell"] for one in report["results"] if one["replicas"] == 1]
-    cells = [Cell.read(one["cell"], slice_s, one["replicas"]) for one in report["results"]]
-    return _costs([one for one in alone if one["mode"] == CLOSED]), cells
+    results = sorted(report["results"], key=lambda one: int(one["replicas"]))
+    alone = [one for one in results if one["replicas"] == 1]
+    return _costs(alone, report["environment"]["cores"]), [Cell.read(one, slice_s) for one in results]
 
 
-def _costs(closed: list[dict[str, Any]]) -> Costs:
-    frames_per_s = _frames_per_s(closed[0])
-    rows, tokens, windows = [], [], []
-    for one in closed:
-        frames = one["audio_s_per_s"] * one["wall_s"] * frames_per_s
-        tokens.append(one["tokens_per_step"])
-        rows.append(frames / _stage(one, "step")["count"] / one["tokens_per_step"])
-        sent = one["first_chunk_ms"]["count"] + one["gap_ms"]["count"]
-        windows.append(sent / _stage(one, "vocoder")["count"])
-    row_s, step_s = np.polyfit(rows, [_mean_s(one, "step") for one in closed], 1)
-    window_s, pass_s = np.polyfit(windows, [_mean_s(one, "vocoder") for one in closed], 1)
-    alone, fullest = closed[0], closed[-1]
-    # Where the talker is never idle, what is neither step nor prefill goes with the streams that it has.
-    busy_s = sum(_stage(fullest, stage)["total_s"] for stage in ("step", "prefill"))
-    between_s = (fullest["wall_s"] - busy_s) / _stage(fullest, "step")["count"]
+def _costs(alone: Sequence[dict[str, Any]], cores: int) -> Costs:
+    works = sorted((one["work"] for one in alone), key=_width)
+    lone = next(one for one in alone if (one["cell"]["mode"], one["cell"]["streams"]) == (CLOSED, 1))
+    prefill_s = 1e-3 * next(
+        float(stage["mean_ms"]) for stage in lone["cell"]["stages"] if stage["name"] == "prefill"
+    )
+    spent = [work["cpu_s"] for work in works]
+    passes = [work["passes"] for work in works]
+    step_s, row_s = _shares(
+        [one["talker"] - prefill_s * count["prefill"] for one, count in zip(spent, passes, strict=True)],
+        [(count["step"], work["rows"]) for count, work in zip(passes, works, strict=True)],
+    )
+    pass_s, window_s = _shares(
+        [one["vocoder"] for one in spent],
+        [(count["vocoder"], work["windows"]) for count, work in zip(passes, works, strict=True)],
+    )
+    (request_s,) = _shares(
+        [one["frontend"] + one["encoder"] for one in spent], [(count["encoder"],) for count in passes]
+    )
+    (chunk_s,) = _shares([one["rest"] for one in spent], [(work["windows"],) for work in works])
     return Costs(
-        before_s=_mean_s(alone, "frontend") + _mean_s(alone, "encoder"),
-        prefill_s=_mean_s(alone, "prefill"),
-        step_s=float(step_s),
-        row_s=float(row_s) + between_s / rows[-1],
-        pass_s=float(pass_s),
-        window_s=float(window_s),
-        rows=tuple(rows),
-        tokens=tuple(tokens),
-        frames_per_s=frames_per_s,
+        cores=cores,
+        idle_s=0.0,
+        request_s=request_s,
+        prefill_s=prefill_s,
+        step_s=step_s,
+        row_s=row_s,
+        pass_s=pass_s,
+        window_s=window_s,
+        chunk_s=chunk_s,
+        rows=tuple(map(_width, works)),
+        tokens=tuple(work["tokens"] / work["rows"] for work in works),
+        frames_per_s=_frames_per_s(lone["cell"]),
     )
 
 
-def _frames_per_s(result: dict[str, Any]) -> float:
-    said = [one for part in result["parts"] for one in part["utterances"] if one["stats"]]
+def _width(work: dict[str, Any]) -> float:
+    """Streams of a step."""
+    return float(work["rows"] / work["passes"]["step"])
+
+
+def _shares(spent_s: Sequence[float], counts: Sequence[tuple[int, ...]]) -> tuple[float, ...]:
+    """What each of several things takes, so that all loads are explained as well as can be."""
+    weights = 1 / np.asarray(spent_s)
+    found, _ = nnls(np.asarray(counts) * weights[:, None], np.ones(len(weights)))
+    return tuple(map(float, found))
+
+
+def _frames_per_s(cell: dict[str, Any]) -> float:
+    said = [one for part in cell["parts"] for one in part["utterances"] if one["stats"]]
     frames = sum(one["stats"]["frames"] for one in said)
     return float(round(frames / sum(one["figures"]["audio_s"] for one in said)))
-
-
-def _stage(result: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(stage for stage in result["stages"] if stage["name"] == name)
-
-
-def _mean_s(result: dict[str, Any], name: str) -> float:
-    return 1e-3 * float(_stage(result, name)["mean_ms"])

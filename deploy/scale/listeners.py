@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 import simpy
 
 from deploy.scale.costs import PLAYING, Cell, Costs
+from deploy.scale.cpu import Cpu
 from deploy.scale.replica import Life, Replica, Stream
+
+_STAGGER_S = 3.0
+"""Within which listeners who play come, as `perf.streams` has it."""
 
 
 @dataclass
 class Crowd:
-    """Listeners, and the streams that they have heard to their end.
+    """Listeners, and the streams that they have asked for, and heard to their end.
 
     Args:
         replicas: of which a stream goes where fewest are open, as the proxy chooses. There may come more.
@@ -27,6 +31,7 @@ class Crowd:
     lengths: Sequence[int]
     is_playing: bool
     frames_per_s: float
+    asked: list[Stream] = field(default_factory=list)
     heard: list[Stream] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -41,6 +46,7 @@ class Crowd:
         while self.env.now < until_s:
             replica = min(self.replicas, key=lambda one: one.open_streams)
             stream = replica.speak(self._random.choice(self.lengths))
+            self.asked.append(stream)
             yield stream.done
             self.heard.append(stream)
             if self.is_playing:
@@ -56,19 +62,22 @@ class Repeated:
 
 
 def repeat(cell: Cell, costs: Costs) -> Repeated:
-    """Slice by slice, as it was measured: until the last utterance of each has ended."""
+    """Slice by slice, as it was measured."""
     waits: list[float] = []
     audio_s = wall_s = 0.0
     for frames in cell.frames:
         env = simpy.Environment()
-        replicas = [Replica(env, costs) for _ in range(cell.replicas)]
+        cpu = Cpu(env, costs.cores)
+        replicas = [Replica(env, costs, cpu) for _ in range(cell.replicas)]
         crowd = Crowd(env, replicas, frames, cell.mode == PLAYING, costs.frames_per_s)
-        spread_s = sum(frames) / len(frames) / costs.frames_per_s if crowd.is_playing else 0.0
+        spread_s = min(_STAGGER_S, cell.slice_s / 2) if crowd.is_playing else 0.0
         listeners = [
             crowd.join(cell.slice_s, spread_s * one / cell.listeners) for one in range(cell.listeners)
         ]
+        # Then the load is no longer full.
+        env.run(simpy.AnyOf(env, listeners))
+        wall_s += env.now
+        audio_s += sum(one.heard for one in crowd.asked) / costs.frames_per_s
         env.run(simpy.AllOf(env, listeners))
-        wall_s += max(one.asked_s for one in crowd.heard) if crowd.is_playing else env.now
-        audio_s += sum(one.frames for one in crowd.heard) / costs.frames_per_s
         waits += [one.first_chunk_s for one in crowd.heard if one.first_chunk_s is not None]
     return Repeated(audio_s / wall_s, sorted(waits)[len(waits) // 2])

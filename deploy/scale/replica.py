@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import simpy
 
 from deploy.scale.costs import Costs
+from deploy.scale.cpu import Cpu
 
 SLOTS = 16
 _LOOKAHEAD_FRAMES = 3
@@ -15,6 +16,8 @@ _WINDOWS_FRAMES = (4, 8, 16)
 _WINDOW_FRAMES = 20
 _WINDOWS_IN_FLIGHT = 3
 """Of a stream, as the talker cuts them by itself."""
+_CHECK_S, _SYLLABLE_S = 1.0, 0.1
+"""Of the proxy's health checks: how often, and what is spoken."""
 
 
 Life = Generator[simpy.Event, object, None]
@@ -35,6 +38,7 @@ class Stream:
     first_chunk_s: float | None = None
     has_run_dry: bool = False
     played_until_s: float = 0.0
+    heard: int = 0
 
     def cut(self) -> int:
         """Frames of the next window, or 0: not enough were made for it."""
@@ -48,6 +52,7 @@ class Stream:
 
     def hear(self, frames: int, now_s: float, frames_per_s: float) -> None:
         """A window is audio."""
+        self.heard += frames
         if self.first_chunk_s is None:
             self.first_chunk_s = now_s - self.asked_s
             self.played_until_s = now_s
@@ -57,10 +62,15 @@ class Stream:
 
 @dataclass
 class Replica:
-    """Takes streams from its start on."""
+    """Takes streams from its start on, and a health check every second.
+
+    Args:
+        cpu: of its machine, where others may run too.
+    """
 
     env: simpy.Environment
     costs: Costs
+    cpu: Cpu
     open_streams: int = 0
     newcomers: list[Stream] = field(default_factory=list)
     speaking: list[Stream] = field(default_factory=list)
@@ -68,8 +78,8 @@ class Replica:
 
     def __post_init__(self) -> None:
         self._work, self._sound = self.env.event(), self.env.event()
-        self.env.process(self._talk())
-        self.env.process(self._decode())
+        for life in (self._talk(), self._decode(), self._be_checked()):
+            self.env.process(life)
 
     @property
     def queued(self) -> int:
@@ -82,7 +92,8 @@ class Replica:
         return stream
 
     def _arrive(self, stream: Stream) -> Life:
-        yield self.env.timeout(self.costs.before_s)
+        yield self.env.timeout(self.costs.idle_s)
+        yield self.cpu.work(self.costs.request_s)
         self.newcomers.append(stream)
         _wake(self._work)
 
@@ -91,14 +102,14 @@ class Replica:
             if room := self.newcomers[: SLOTS - len(self.speaking)]:
                 del self.newcomers[: len(room)]
                 self.speaking += room
-                yield self.env.timeout(self.costs.prefill_s)
+                yield self.cpu.work(self.costs.prefill_s * len(room))
             ready = [
                 one for one in self.speaking if one.in_flight < _WINDOWS_IN_FLIGHT and one.made < one.frames
             ]
             # Newcomers first, then who has least left to play.
             ready = sorted(ready, key=lambda one: one.played_until_s)[: self.costs.widest]
             if ready:
-                yield self.env.timeout(self.costs.step_s + len(ready) * self.costs.row_s)
+                yield self.cpu.work(self.costs.step_s + len(ready) * self.costs.row_s)
                 added = self.costs.tokens_a_step(len(ready))
                 for stream in ready:
                     stream.made = min(stream.made + added, stream.frames)
@@ -127,14 +138,24 @@ class Replica:
                 self._sound = self.env.event()
                 yield self._sound
             batch, self.windows = self.windows, []
-            yield self.env.timeout(self.costs.pass_s + len(batch) * self.costs.window_s)
+            yield self.cpu.work(self.costs.pass_s + len(batch) * self.costs.window_s)
             for stream, frames in batch:
                 stream.in_flight -= 1
-                stream.hear(frames, self.env.now, self.costs.frames_per_s)
-                if stream.sent >= stream.frames and not stream.in_flight:
-                    self.open_streams -= 1
-                    stream.done.succeed()
+                self.env.process(self._bring(stream, frames))
             _wake(self._work)
+
+    def _bring(self, stream: Stream, frames: int) -> Life:
+        """A chunk to its listener."""
+        yield self.cpu.work(self.costs.chunk_s)
+        stream.hear(frames, self.env.now, self.costs.frames_per_s)
+        if stream.heard >= stream.frames:
+            self.open_streams -= 1
+            stream.done.succeed()
+
+    def _be_checked(self) -> Life:
+        while True:
+            yield self.env.timeout(_CHECK_S)
+            self.speak(round(_SYLLABLE_S * self.costs.frames_per_s))
 
 
 def _wake(sleeper: simpy.Event) -> None:

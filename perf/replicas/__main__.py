@@ -40,7 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         serve=serve,
         are_apart=options.namespaces,
         proxy=options.proxy,
-        share_cores=options.what != _SPREAD,
         together=options.together,
         seconds=options.seconds,
         retries=options.retries,
@@ -98,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     sick = _add(kinds, "sick", "a model's process dies or hangs, model by model", _sick)
     sick.add_argument("--model", action="append", choices=MODELS, help="alone; repeatable")
     sick.add_argument("--blow", action="append", type=Blow, choices=list(Blow), help="alone; repeatable")
-    alone = _add(kinds, _SPREAD, "one and two under load, each on half of the cores", _spread)
+    alone = _add(kinds, _SPREAD, "two under load, then one, on the same cores", _spread)
     alone.add_argument("--load-seconds", type=float, default=16.0, help="of each load (%(default)g)")
     alone.add_argument("--slices", type=at_least(1), default=2, help="that these are cut into (%(default)s)")
     return parser

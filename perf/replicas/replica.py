@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,14 +18,10 @@ class Replica:
     Args:
         home: where it listens; None: on loopback.
         options: of `talkahead serve`.
-        cores: that it may use.
     """
 
-    def __init__(
-        self, home: Namespace | None, options: Sequence[str], repository: Path, cores: Collection[int]
-    ) -> None:
+    def __init__(self, home: Namespace | None, options: Sequence[str], repository: Path) -> None:
         self.home = home
-        self.cores = cores
         self._options = (*options, *(() if home is None else ("--host", home.address)))
         self._repository = repository
         self._running = contextlib.ExitStack()
@@ -50,8 +45,7 @@ class Replica:
         ]
         prefix = () if self.home is None else self.home.prefix
         running = server_at(None, None, (*self._options, *ports), self._repository, prefix)
-        with _inherited(self.cores):
-            self.server = self._running.enter_context(running)
+        self.server = self._running.enter_context(running)
 
     def stop(self) -> None:
         """By SIGTERM: it speaks its streams to their end, and takes no more."""
@@ -67,14 +61,3 @@ class Replica:
     def launcher(self) -> int:
         assert self.server.launcher is not None
         return self.server.launcher
-
-
-@contextlib.contextmanager
-def _inherited(cores: Collection[int]) -> Iterator[None]:
-    """By processes that this thread starts meanwhile."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +60,6 @@ class Cast:
         serve: options of `talkahead serve`.
         are_apart: each replica has a network namespace of its own, which needs root.
         proxy: which one.
-        share_cores: all use all cores; else each replica has half of them.
         together, seconds, retries: see `Crowd`.
     """
 
@@ -69,7 +67,6 @@ class Cast:
     serve: Sequence[str]
     are_apart: bool
     proxy: Kind
-    share_cores: bool
     together: int
     seconds: float
     retries: int
@@ -80,17 +77,11 @@ class Cast:
             folder = Path(stack.enter_context(TemporaryDirectory()))
             homes = [stack.enter_context(namespace(one)) if self.are_apart else None for one in (1, 2)]
             first, second = (
-                stack.enter_context(Replica(home, self.serve, self.repository, self._cores(number)))
-                for number, home in enumerate(homes)
+                stack.enter_context(Replica(home, self.serve, self.repository)) for home in homes
             )
             proxy = stack.enter_context(proxy_before((first.addresses, second.addresses), folder, self.proxy))
             crowd = Crowd(proxy.address, self.together, self.seconds, self.retries)
             yield Scene(first, second, proxy, stack.enter_context(crowd))
-
-    def _cores(self, number: int) -> list[int]:
-        """Of a replica, 0 or 1."""
-        cores = sorted(os.sched_getaffinity(0))
-        return cores if self.share_cores else cores[number::2]
 
 
 def open_streams(replica: Replica) -> int:

@@ -1,25 +1,61 @@
-"""What one replica speaks, and what two do behind the proxy, each of them on half of the cores.
+"""What two replicas speak together behind the proxy, and what one does alone, on the same cores.
 
-Twice the replicas have twice the cores and the listeners, as in a cluster of equal machines. Listeners and
-proxy run on the same cores, for there are no others.
+Beside what listeners notice stands what it cost: seconds of a core by model, and how often each did its work.
+From one replica's costs, `deploy.scale` foretells what two do.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from talkahead.launcher.process_watch import model_processes
+
 from instruments.server import Server
+from perf import stages
 from perf.cell import Cell
+from perf.memory import server_pid
+from perf.replicas.replica import Replica
 from perf.replicas.scene import Scene
 from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
 
-LISTENERS = {Mode.CLOSED: (1, 4, 16), Mode.PLAYING: (1, 4)}
-"""Of each replica."""
+LISTENERS = {Mode.CLOSED: (1, 4, 16), Mode.PLAYING: (4, 16)}
+"""In all."""
+REST = "rest"
+"""Triton, the proxy and the listeners, whose processes are no model's."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What replicas did, warming up and health checks included.
+
+    Args:
+        cpu_s: of each model's processes, and of the `REST`.
+        passes: of each stage, as the metrics page counts them.
+        rows: streams of all steps, one by one; `tokens` is what those were given.
+        windows: that the codec decoded.
+    """
+
+    cpu_s: dict[str, float]
+    passes: dict[str, int]
+    rows: int
+    tokens: int
+    windows: int
+
+    def since(self, earlier: Work) -> Work:
+        return Work(
+            cpu_s={model: spent - earlier.cpu_s[model] for model, spent in self.cpu_s.items()},
+            passes={stage: count - earlier.passes.get(stage, 0) for stage, count in self.passes.items()},
+            rows=self.rows - earlier.rows,
+            tokens=self.tokens - earlier.tokens,
+            windows=self.windows - earlier.windows,
+        )
 
 
 @dataclass(frozen=True)
@@ -27,6 +63,7 @@ class Loaded:
     """So many replicas under one load."""
 
     replicas: int
+    work: Work
     cell: Cell
 
     @property
@@ -45,42 +82,77 @@ class Loaded:
             "p95": f"{self.cell.first_chunk_ms.p95:.1f} ms",
             "audio s/s": f"{self.cell.audio_s_per_s:.1f}",
             "ran dry": str(self.cell.ran_dry),
+            "core s": f"{sum(self.work.cpu_s.values()):.1f}",
         }
 
 
 def spread(scene: Scene, seconds: float, slices: int) -> Iterator[Loaded]:
-    """One replica, asked without the proxy, then both. The other one stays on its own cores meanwhile.
+    """Both, then the first alone, asked without the proxy.
 
     Args:
         seconds, slices: of each load, as `python -m perf.latency` has them.
     """
-    whole = os.sched_getaffinity(0)
-    for server, cores in (
-        (scene.first.server, set(scene.first.cores)),
-        (Server(scene.proxy.address, None), whole),
-    ):
-        replicas = 1 if server is scene.first.server else len(scene.replicas)
-        configuration = Configuration(f"{replicas} of {len(scene.replicas)} replicas", server, {})
-        for mode, numbers in LISTENERS.items():
-            for listeners in numbers:
-                load = Load(mode, replicas * listeners, seconds, None, {})
-                with _on(cores):
-                    (cell,) = by_turns([configuration], load, slices)
-                yield Loaded(replicas, cell)
+    yield from _loaded(scene.replicas, Server(scene.proxy.address, None), seconds, slices)
+    scene.second.stop()
+    yield from _loaded([scene.first], scene.first.server, seconds, slices)
 
 
-@contextlib.contextmanager
-def _on(cores: set[int]) -> Iterator[None]:
-    """All threads of this process, and those that it starts meanwhile."""
-    before = os.sched_getaffinity(0)
-    _move(cores)
-    try:
-        yield
-    finally:
-        _move(before)
+def _loaded(replicas: Sequence[Replica], asked: Server, seconds: float, slices: int) -> Iterator[Loaded]:
+    configuration = Configuration(f"{len(replicas)} replicas", asked, {})
+    for mode, numbers in LISTENERS.items():
+        for listeners in numbers:
+            earlier = _work(replicas)
+            (cell,) = by_turns([configuration], Load(mode, listeners, seconds, None, {}), slices)
+            yield Loaded(len(replicas), _work(replicas).since(earlier), cell)
 
 
-def _move(cores: set[int]) -> None:
-    for thread in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(ProcessLookupError):  # it has just ended
-            os.sched_setaffinity(int(thread.name), cores)
+def _work(replicas: Sequence[Replica]) -> Work:
+    models = {pid: model for one in replicas for pid, model in model_processes(server_pid(one.launcher))}
+    cpu_s: defaultdict[str, float] = defaultdict(float)
+    for pid, spent_s in _spent_s().items():
+        cpu_s[models.get(pid, REST)] += spent_s
+    pages = [_page(one.server) for one in replicas]
+    passes: Counter[str] = Counter()
+    for page in pages:
+        passes.update({name: int(one.counts[-1]) for name, one in stages.read(page).items()})
+    return Work(
+        cpu_s=dict(cpu_s),
+        passes=dict(passes),
+        rows=_total(pages, "talkahead_target_steps_total"),
+        tokens=_total(pages, "talkahead_committed_tokens_total"),
+        windows=passes["emit"],
+    )
+
+
+def _page(server: Server) -> str:
+    assert server.metrics_url is not None
+    with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
+        text: str = page.read().decode()
+    return text
+
+
+def _total(pages: Sequence[str], metric: str) -> int:
+    lines = (line for page in pages for line in page.splitlines() if line.startswith(metric + "{"))
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines)
+
+
+def _spent_s() -> dict[int, float]:
+    """Seconds of a core, by process: of this one and of all that it has started, directly or not."""
+    spent, parents = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            # Behind the name, which may hold anything: state, parent, ..., user and system time.
+            fields = text.rpartition(")")[2].split()
+            parents[int(folder.name)] = int(fields[1])
+            spent[int(folder.name)] = (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    return {pid: seconds for pid, seconds in spent.items() if _is_ours(pid, parents)}
+
+
+def _is_ours(pid: int, parents: Mapping[int, int]) -> bool:
+    while pid not in (os.getpid(), 0):
+        pid = parents.get(pid, 0)
+    return pid != 0

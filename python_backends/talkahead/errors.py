@@ -60,8 +60,8 @@ class DeadlinePassed(TalkaheadError):
 def answer_to_check(error: TalkaheadError) -> TalkaheadError:
     """The error that ends a health check.
 
-    Who has no room, or wants a recording, is well: a proxy that looks for the name of an output in answers finds
-    it in this one too.
+    Who has no room, or wants a recording, is well: a proxy that looks for the name of an output in every
+    answer finds it in this one.
     """
     if isinstance(error, DeadlinePassed) or error.code in _NO_SICKNESS:
         return TalkaheadError(f"{error} (well, without IS_LAST)", error.code)

@@ -45,7 +45,7 @@ def test_cores_are_shared_alike_by_all_that_runs() -> None:
     for name, after_s, seconds in (("first", 0, 4), ("second", 0, 1), ("third", 0, 3), ("late", 9, 2)):
         env.process(run(name, after_s, seconds))
     env.run()
-    # Three on two cores until the second has its one second, then each of two has a core; the late one at once.
+    # Three on two cores until the second has its one second, then each has its own.
     assert ended == pytest.approx({"second": 1.5, "third": 3.5, "first": 4.5, "late": 11})
 
 

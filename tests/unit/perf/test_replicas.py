@@ -32,6 +32,7 @@ KEPT = Loss(
 def test_only_who_spoke_on_the_dead_replica_may_be_cut() -> None:
     assert KEPT.is_as_promised
     assert KEPT.row()["cut"] == "5 of 6 open there"
+    assert replace(KEPT, cut_within_s=2.2, how="unplugged").is_as_promised
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,8 @@ def test_only_who_spoke_on_the_dead_replica_may_be_cut() -> None:
     [
         {"failed": 1},
         {"cut": 7},
-        {"cut_within_s": 2.5},
+        {"cut_within_s": 2.2},
+        {"cut_within_s": 2.6, "how": "unplugged"},
         {"silent_whole": 3},
         {"shares": (0, 100)},
         {"outages": ["first", "second"]},

@@ -131,14 +131,20 @@ def compare(costs: Costs, cells: Sequence[Cell]) -> Iterator[Compared]:
 
 
 def fit(costs: Costs, alone: Cell) -> Costs:
-    """So that the first chunk takes as long as it did where listeners were fewest."""
-    return costs.idle(alone.first_chunk_p50_s - repeat(alone, costs).first_chunk_p50_s)
+    """So that the first chunk takes as long as it did where listeners were fewest, and all of a closed one's."""
+    costs = costs.idle(alone.first_chunk_p50_s - repeat(alone, costs).first_chunk_p50_s, 0.0)
+    if alone.mode == PLAYING:
+        return costs
+    # What each utterance of the only listener took longer.
+    audio_s = sum(map(sum, alone.frames)) / costs.frames_per_s / sum(map(len, alone.frames))
+    after_s = audio_s / alone.audio_s_per_s - audio_s / repeat(alone, costs).audio_s_per_s
+    return costs.idle(costs.idle_s, max(after_s, 0.0))
 
 
 def hold(listeners: int, costs: Costs, lengths: Sequence[int]) -> Held:
     env = simpy.Environment()
     replica = Replica(env, costs, Cpu(env, costs.cores))
-    crowd = Crowd(env, [replica], lengths, True, costs.frames_per_s)
+    crowd = Crowd(env, [replica], lengths, True, costs.frames_per_s, costs.after_s)
     for one in range(listeners):
         crowd.join(_SECONDS, 5.0 * one / listeners)
     env.run(_SECONDS)
@@ -151,7 +157,7 @@ def surge(costs: Costs, lengths: Sequence[int], few: int) -> list[Moment]:
     env = simpy.Environment()
     rules = Rules.of_chart(autoscaling={"maxReplicas": 100})
     scaler = Autoscaler(env, rules, lambda: Replica(env, costs, Cpu(env, costs.cores)), _START_S)
-    crowd = Crowd(env, scaler.ready, lengths, True, costs.frames_per_s)
+    crowd = Crowd(env, scaler.ready, lengths, True, costs.frames_per_s, costs.after_s)
     for one in range(few):
         crowd.join(_SURGE_END_S, 5.0 * one / few)
     more = 9 * few

@@ -36,7 +36,7 @@ class Cell:
     first_chunk_p50_s: float
 
     @classmethod
-    def read(cls, result: dict[str, Any], slice_s: float) -> Self:
+    def read(cls, result: dict[str, Any]) -> Self:
         cell = result["cell"]
         said = [[one["stats"] for one in part["utterances"] if one["stats"]] for part in cell["parts"]]
         return cls(
@@ -44,7 +44,7 @@ class Cell:
             mode=cell["mode"],
             listeners=cell["streams"],
             frames=tuple(tuple(stats["frames"] for stats in part) for part in said),
-            slice_s=slice_s,
+            slice_s=result["slice_s"],
             audio_s_per_s=cell["audio_s_per_s"],
             first_chunk_p50_s=1e-3 * cell["first_chunk_ms"]["p50"],
         )
@@ -59,11 +59,14 @@ class Costs:
         idle_s: of each request, in which nobody works for it: ways between processes.
         request_s: of frontend and encoder.
         chunk_s: of Triton, the proxy and the listener, of each chunk.
+        after_s: from the last chunk until the next request is on its way.
         rows, tokens: tokens that a step adds to each stream, by streams in it.
+        speaking, widths: streams in a step, by streams that speak: some wait for the codec.
     """
 
     cores: int
     idle_s: float
+    after_s: float
     request_s: float
     prefill_s: float
     step_s: float
@@ -73,41 +76,40 @@ class Costs:
     chunk_s: float
     rows: tuple[float, ...]
     tokens: tuple[float, ...]
+    speaking: tuple[int, ...]
+    widths: tuple[float, ...]
     frames_per_s: float
 
-    @property
-    def widest(self) -> int:
-        """Streams of a step: on average, the fullest that were measured had so many."""
-        return round(self.rows[-1])
+    def width(self, speaking: int) -> int:
+        """Streams of a step."""
+        return round(float(np.interp(speaking, self.speaking, self.widths)))
 
     def tokens_a_step(self, rows: int) -> float:
         return float(np.interp(rows, self.rows, self.tokens))
 
-    def idle(self, more_s: float) -> Costs:
-        """With so much more time in which nobody works."""
-        return replace(self, idle_s=self.idle_s + more_s)
+    def idle(self, idle_s: float, after_s: float) -> Costs:
+        """With times in which nobody works."""
+        return replace(self, idle_s=idle_s, after_s=after_s)
 
 
 def read(path: Path = MEASURED) -> tuple[Costs, list[Cell]]:
     """The costs, from the loads of one replica, and all loads, those of one first."""
     report = json.loads(path.read_text(encoding="utf-8"))
-    slice_s = report["settings"]["load_s"] / report["settings"]["slices"]
     results = sorted(report["results"], key=lambda one: int(one["replicas"]))
     alone = [one for one in results if one["replicas"] == 1]
-    return _costs(alone, report["environment"]["cores"]), [Cell.read(one, slice_s) for one in results]
+    return _costs(alone, report["environment"]["cores"]), [Cell.read(one) for one in results]
 
 
 def _costs(alone: Sequence[dict[str, Any]], cores: int) -> Costs:
     works = sorted((one["work"] for one in alone), key=_width)
-    lone = next(one for one in alone if (one["cell"]["mode"], one["cell"]["streams"]) == (CLOSED, 1))
-    prefill_s = 1e-3 * next(
-        float(stage["mean_ms"]) for stage in lone["cell"]["stages"] if stage["name"] == "prefill"
+    closed = sorted(
+        (one for one in alone if one["cell"]["mode"] == CLOSED), key=lambda one: int(one["cell"]["streams"])
     )
     spent = [work["cpu_s"] for work in works]
     passes = [work["passes"] for work in works]
-    step_s, row_s = _shares(
-        [one["talker"] - prefill_s * count["prefill"] for one, count in zip(spent, passes, strict=True)],
-        [(count["step"], work["rows"]) for count, work in zip(passes, works, strict=True)],
+    step_s, row_s, prefill_s = _shares(
+        [one["talker"] for one in spent],
+        [(count["step"], work["rows"], count["encoder"]) for count, work in zip(passes, works, strict=True)],
     )
     pass_s, window_s = _shares(
         [one["vocoder"] for one in spent],
@@ -120,6 +122,7 @@ def _costs(alone: Sequence[dict[str, Any]], cores: int) -> Costs:
     return Costs(
         cores=cores,
         idle_s=0.0,
+        after_s=0.0,
         request_s=request_s,
         prefill_s=prefill_s,
         step_s=step_s,
@@ -129,7 +132,9 @@ def _costs(alone: Sequence[dict[str, Any]], cores: int) -> Costs:
         chunk_s=chunk_s,
         rows=tuple(map(_width, works)),
         tokens=tuple(work["tokens"] / work["rows"] for work in works),
-        frames_per_s=_frames_per_s(lone["cell"]),
+        speaking=tuple(one["cell"]["streams"] for one in closed),
+        widths=tuple(_width(one["work"]) for one in closed),
+        frames_per_s=_frames_per_s(closed[0]["cell"]),
     )
 
 

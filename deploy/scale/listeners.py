@@ -23,6 +23,7 @@ class Crowd:
     Args:
         replicas: of which a stream goes where fewest are open, as the proxy chooses. There may come more.
         lengths: frames of utterances, of which they draw.
+        after_s: before the next request.
         is_playing: the next request comes when the last has played.
     """
 
@@ -31,6 +32,7 @@ class Crowd:
     lengths: Sequence[int]
     is_playing: bool
     frames_per_s: float
+    after_s: float
     asked: list[Stream] = field(default_factory=list)
     heard: list[Stream] = field(default_factory=list)
 
@@ -49,6 +51,7 @@ class Crowd:
             self.asked.append(stream)
             yield stream.done
             self.heard.append(stream)
+            yield self.env.timeout(self.after_s)
             if self.is_playing:
                 yield self.env.timeout(max(0.0, stream.played_until_s - self.env.now))
 
@@ -69,10 +72,10 @@ def repeat(cell: Cell, costs: Costs) -> Repeated:
         env = simpy.Environment()
         cpu = Cpu(env, costs.cores)
         replicas = [Replica(env, costs, cpu) for _ in range(cell.replicas)]
-        crowd = Crowd(env, replicas, frames, cell.mode == PLAYING, costs.frames_per_s)
+        crowd = Crowd(env, replicas, frames, cell.mode == PLAYING, costs.frames_per_s, costs.after_s)
         spread_s = min(_STAGGER_S, cell.slice_s / 2) if crowd.is_playing else 0.0
         listeners = [
-            crowd.join(cell.slice_s, spread_s * one / cell.listeners) for one in range(cell.listeners)
+            crowd.join(cell.slice_s, random.Random(one).uniform(0, spread_s)) for one in range(cell.listeners)
         ]
         # Then the load is no longer full.
         env.run(simpy.AnyOf(env, listeners))

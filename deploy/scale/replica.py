@@ -107,7 +107,8 @@ class Replica:
                 one for one in self.speaking if one.in_flight < _WINDOWS_IN_FLIGHT and one.made < one.frames
             ]
             # Newcomers first, then who has least left to play.
-            ready = sorted(ready, key=lambda one: one.played_until_s)[: self.costs.widest]
+            ready = sorted(ready, key=lambda one: one.played_until_s)
+            ready = ready[: self.costs.width(len(self.speaking))]
             if ready:
                 yield self.cpu.work(self.costs.step_s + len(ready) * self.costs.row_s)
                 added = self.costs.tokens_a_step(len(ready))

@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     sick.add_argument("--model", action="append", choices=MODELS, help="alone; repeatable")
     sick.add_argument("--blow", action="append", type=Blow, choices=list(Blow), help="alone; repeatable")
     alone = _add(kinds, _SPREAD, "two under load, then one, on the same cores", _spread)
-    alone.add_argument("--load-seconds", type=float, default=16.0, help="of each load (%(default)g)")
+    alone.add_argument("--load-seconds", type=float, default=30.0, help="of each load (%(default)g)")
     alone.add_argument("--slices", type=at_least(1), default=2, help="that these are cut into (%(default)s)")
     return parser
 

@@ -7,6 +7,7 @@ From one replica's costs, `deploy.scale` foretells what two do.
 from __future__ import annotations
 
 import os
+import time
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +25,12 @@ from perf.replicas.scene import Scene
 from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
 
-LISTENERS = {Mode.CLOSED: (1, 4, 16), Mode.PLAYING: (4, 16)}
-"""In all."""
+CLOSED = (1, 4, 16)
+"""Listeners, in all."""
+PLAYING = (2, 8)
+"""Of each replica: one that is asked more seldom has colder caches."""
+_CLOSED_SHARE = 0.4
+"""Of the time: they ask more often."""
 REST = "rest"
 """Triton, the proxy and the listeners, whose processes are no model's."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -60,9 +65,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Loaded:
-    """So many replicas under one load."""
+    """So many replicas under one load; new requests came for `slice_s` in each slice."""
 
     replicas: int
+    slice_s: float
     work: Work
     cell: Cell
 
@@ -87,23 +93,27 @@ class Loaded:
 
 
 def spread(scene: Scene, seconds: float, slices: int) -> Iterator[Loaded]:
-    """Both, then the first alone, asked without the proxy.
+    """Both, then the first alone.
 
     Args:
-        seconds, slices: of each load, as `python -m perf.latency` has them.
+        seconds, slices: of each load of listeners who play, as `python -m perf.latency` has them.
     """
-    yield from _loaded(scene.replicas, Server(scene.proxy.address, None), seconds, slices)
+    yield from _loaded(scene, scene.replicas, seconds, slices)
+    stopped_s = time.monotonic()
     scene.second.stop()
-    yield from _loaded([scene.first], scene.first.server, seconds, slices)
+    scene.await_down(1, stopped_s)
+    yield from _loaded(scene, [scene.first], seconds, slices)
 
 
-def _loaded(replicas: Sequence[Replica], asked: Server, seconds: float, slices: int) -> Iterator[Loaded]:
-    configuration = Configuration(f"{len(replicas)} replicas", asked, {})
-    for mode, numbers in LISTENERS.items():
-        for listeners in numbers:
-            earlier = _work(replicas)
-            (cell,) = by_turns([configuration], Load(mode, listeners, seconds, None, {}), slices)
-            yield Loaded(len(replicas), _work(replicas).since(earlier), cell)
+def _loaded(scene: Scene, replicas: Sequence[Replica], seconds: float, slices: int) -> Iterator[Loaded]:
+    number = len(replicas)
+    configuration = Configuration(f"{number} replicas", Server(scene.proxy.address, None), {})
+    loads = [(Mode.CLOSED, listeners, _CLOSED_SHARE * seconds) for listeners in CLOSED]
+    loads += [(Mode.PLAYING, listeners * number, seconds) for listeners in PLAYING]
+    for mode, listeners, load_s in loads:
+        earlier = _work(replicas)
+        (cell,) = by_turns([configuration], Load(mode, listeners, load_s, None, {}), slices)
+        yield Loaded(number, load_s / slices, _work(replicas).since(earlier), cell)
 
 
 def _work(replicas: Sequence[Replica]) -> Work:

@@ -131,14 +131,14 @@ def compare(costs: Costs, cells: Sequence[Cell]) -> Iterator[Compared]:
 
 
 def fit(costs: Costs, alone: Cell) -> Costs:
-    """So that the first chunk takes as long as it did where listeners were fewest, and all of a closed one's."""
-    costs = costs.idle(alone.first_chunk_p50_s - repeat(alone, costs).first_chunk_p50_s, 0.0)
+    """As where listeners were fewest: the first chunk, and the whole stream of one who asks at once again."""
+    costs = costs.beginning(alone.first_chunk_p50_s - repeat(alone, costs).first_chunk_p50_s)
     if alone.mode == PLAYING:
         return costs
     # What each utterance of the only listener took longer.
     audio_s = sum(map(sum, alone.frames)) / costs.frames_per_s / sum(map(len, alone.frames))
     after_s = audio_s / alone.audio_s_per_s - audio_s / repeat(alone, costs).audio_s_per_s
-    return costs.idle(costs.idle_s, max(after_s, 0.0))
+    return costs.ending(max(after_s, 0.0))
 
 
 def hold(listeners: int, costs: Costs, lengths: Sequence[int]) -> Held:

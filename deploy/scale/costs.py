@@ -58,6 +58,7 @@ class Costs:
         cores: of the machine that was measured, for replicas, proxy and listeners together.
         idle_s: of each request, in which nobody works for it: ways between processes.
         request_s: of frontend and encoder.
+        prefill_s, ending_s: of the talker for each request besides steps, before them and after them.
         chunk_s: of Triton, the proxy and the listener, of each chunk.
         after_s: from the last chunk until the next request is on its way.
         rows, tokens: tokens that a step adds to each stream, by streams in it.
@@ -69,6 +70,7 @@ class Costs:
     after_s: float
     request_s: float
     prefill_s: float
+    ending_s: float
     step_s: float
     row_s: float
     pass_s: float
@@ -87,9 +89,15 @@ class Costs:
     def tokens_a_step(self, rows: int) -> float:
         return float(np.interp(rows, self.rows, self.tokens))
 
-    def idle(self, idle_s: float, after_s: float) -> Costs:
-        """With times in which nobody works."""
-        return replace(self, idle_s=idle_s, after_s=after_s)
+    def beginning(self, later_s: float) -> Costs:
+        """With the first chunk so much later; sooner: the talker does more of a request's work at its end."""
+        if later_s >= 0:
+            return replace(self, idle_s=later_s)
+        return replace(self, prefill_s=self.prefill_s + later_s, ending_s=self.ending_s - later_s)
+
+    def ending(self, after_s: float) -> Costs:
+        """With so much time after each utterance in which nobody works."""
+        return replace(self, after_s=after_s)
 
 
 def read(path: Path = MEASURED) -> tuple[Costs, list[Cell]]:
@@ -125,6 +133,7 @@ def _costs(alone: Sequence[dict[str, Any]], cores: int) -> Costs:
         after_s=0.0,
         request_s=request_s,
         prefill_s=prefill_s,
+        ending_s=0.0,
         step_s=step_s,
         row_s=row_s,
         pass_s=pass_s,

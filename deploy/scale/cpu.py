@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 import simpy
 
+_WAIT_S = 0.002
+"""Of a piece that finds all cores busy. Linux looks at every tick who should run, mostly 250 times a second:
+half of one passes, on average.
+"""
+
 
 @dataclass(eq=False)
 class Cpu:
-    """Each piece of work gets a core, or as much of the cores as every other."""
+    """Each piece of work gets a core, or, after a short wait, as much of the cores as every other."""
 
     env: simpy.Environment
     cores: int
@@ -26,11 +31,17 @@ class Cpu:
 
     def work(self, seconds: float) -> simpy.Event:
         """Happens when so much of a core was given."""
-        self._advance()
         done = self.env.event()
+        if len(self._pieces) < self.cores:
+            self._begin(seconds, done)
+        else:
+            self.env.timeout(_WAIT_S).callbacks.append(lambda _: self._begin(seconds, done))
+        return done
+
+    def _begin(self, seconds: float, done: simpy.Event) -> None:
+        self._advance()
         heapq.heappush(self._pieces, (self._served_s + seconds, next(self._numbers), done))
         self._set_alarm()
-        return done
 
     @property
     def _share(self) -> float:

@@ -114,6 +114,9 @@ class Replica:
                 added = self.costs.tokens_a_step(len(ready))
                 for stream in ready:
                     stream.made = min(stream.made + added, stream.frames)
+            ended = sum(one.made >= one.frames for one in ready)
+            if ended:
+                yield self.cpu.work(ended * self.costs.ending_s)
             if not self._send() and not ready:
                 self._work = self.env.event()
                 yield self._work

@@ -66,7 +66,7 @@ def test_a_stream_beyond_the_slots_waits_for_one() -> None:
     env = simpy.Environment()
     replica = Replica(env, COSTS, Cpu(env, COSTS.cores))
     streams = [replica.speak(200) for _ in range(SLOTS + 1)]
-    env.run(0.1)
+    env.run(0.6)  # all have come, none has ended, and the first health check is still to come
     assert replica.queued == 1 and replica.open_streams == SLOTS + 1
     env.run(simpy.AllOf(env, [one.done for one in streams]))
     assert replica.open_streams == 0

@@ -11,8 +11,8 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.running_mean import RunningMean
 from talkahead.transport.messages import LongWait, Waits
 
-_MEMORY = 64
-"""Streams."""
+_MEMORY = 16
+"""Streams: a pool that fills up is another one within a second or two."""
 
 
 class WaitingLine:

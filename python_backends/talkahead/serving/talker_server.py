@@ -30,7 +30,7 @@ from talkahead.transport.senders import ProgressSender
 from talkahead.transport.wait_notice import WaitNotice
 from talkahead.types import SegmentHeader
 
-_MAX_WAIT_MS = 2_000.0
+_MAX_WAIT_MS = 1_000.0
 """Of a conversation, after which nobody listens any more."""
 _MIN_PACE = 0.1
 """Low, for listeners of files can wait, and a machine is busy with other things now and then."""

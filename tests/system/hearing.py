@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -110,7 +109,7 @@ class Neighbour:
         self._speech = client.speak(**request)
         self._first = next(self._speech)
 
-    def finish(self, after_s: float) -> None:
+    def finish(self, after_s: float = -math.inf) -> None:
         """Hears the rest, which must end after `after_s` of `time.perf_counter`."""
         utterance = hear([self._first, *self._speech], self._format)
         assert self._began_s + utterance.last.elapsed_s > after_s, "the neighbour had ended before"
@@ -124,26 +123,16 @@ class Company:
     the last one's end.
 
     Args:
-        alone: the same request, spoken while nothing else was.
-        speech: what the server's voice is like.
+        request: what makes a `Neighbour`.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        alone: Utterance,
-        speech: SpeechFormat = SPEECH,
-        **request: Any,  # noqa: ANN401
-    ) -> None:
-        self._ask = partial(client.speak, **request)
-        self._alone = alone
-        self._format = speech
+    def __init__(self, *request: Any, **options: Any) -> None:  # noqa: ANN401
+        self._come = partial(Neighbour, *request, **options)
         self._is_enough = threading.Event()
         self._pool = ThreadPoolExecutor(1)
 
     def __enter__(self) -> Self:
-        speech = self._ask()
-        self._spoken = self._pool.submit(self._speak, chain([next(speech)], speech))
+        self._heard = self._pool.submit(self._hear, self._come())
         return self
 
     def __exit__(
@@ -152,11 +141,9 @@ class Company:
         self._is_enough.set()
         self._pool.shutdown()
         if error is None:
-            differences = [difference(one.audio, self._alone.audio) for one in self._spoken.result()]
-            assert max(differences) < SAME_FRAMES, differences
+            self._heard.result()
 
-    def _speak(self, first: Iterable[AudioChunk]) -> list[Utterance]:
-        spoken = [hear(first, self._format)]
+    def _hear(self, first: Neighbour) -> None:
+        first.finish()
         while not self._is_enough.is_set():
-            spoken.append(hear(self._ask(), self._format))
-        return spoken
+            self._come().finish()

@@ -124,7 +124,7 @@ def test_an_engine_that_does_not_fit_is_refused_and_the_old_one_goes_on(
         refusal = capsys.readouterr().err
         assert refusal.startswith("error: vocoder stays as it is: ") and reason in refusal
         assert "python -m build_engines export vocoder --repository " in refusal
-    stream.finish(after_s=0.0)
+    stream.finish()
     speak(client, **SHORT)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 
 from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS, patience
 from talkahead.engine.early_cancels import EarlyCancels
@@ -24,18 +22,6 @@ from talkahead.types import Ending, StopReason, WindowHeader
 _REMEMBERED_STREAMS = 4096
 _OUR_FAULTS = (Code.INTERNAL, Code.UNAVAILABLE)
 _ENDINGS = {Code.CANCELLED: Ending.CANCELLED, Code.RESOURCE_EXHAUSTED: Ending.REFUSED}
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """Of a stream that ended before all of its segments had arrived: the rest is closed as it comes.
-
-    Args:
-        due_at: later than that nobody waits for it; its client has left, or it was lost.
-    """
-
-    arrivals: Arrivals
-    due_at: float
 
 
 class Streams:
@@ -64,8 +50,10 @@ class Streams:
         self._report = report_progress
         self._log = log
         self._streams: dict[int, Stream] = {}
-        self._remainders: OrderedDict[int, Remainder] = OrderedDict()
-        """By stream, the one that ended first in front."""
+        self._ended: OrderedDict[int, Arrivals] = OrderedDict()
+        """Streams that ended before all their segments had arrived: the rest is closed as it comes."""
+        self._awaited: OrderedDict[int, float] = OrderedDict()
+        """Those of them whose rest should still come, and until when; the first that is due in front."""
         self._early_cancels = EarlyCancels()
         self._generation = 0
         self._batch = Batch()
@@ -75,13 +63,10 @@ class Streams:
     def __iter__(self) -> Iterator[Stream]:
         return iter(list(self._streams.values()))
 
-    def num_open(self, now: float) -> int:
+    @property
+    def num_open(self) -> int:
         """Streams whose client has not had the end yet, which comes behind the last of their segments."""
-        return len(self._streams) + len(self._awaited(now))
-
-    def _awaited(self, now: float) -> list[Remainder]:
-        """What should still arrive, the latest in front."""
-        return list(takewhile(lambda rest: rest.due_at > now, reversed(self._remainders.values())))
+        return len(self._streams) + len(self._awaited)
 
     def speaking(self) -> list[SegmentState]:
         """The segment that each stream is to speak now, where it has arrived."""
@@ -96,15 +81,13 @@ class Streams:
     def arrive(self, request: SegmentRequest, channel: Channel, now: float) -> Stream | None:
         """A segment of a new stream or an open one. None when its stream takes no more, and it is closed."""
         id, stream = request.header.stream, self._streams.get(request.header.stream)
-        if stream is None and id in self._remainders:
-            self._remainders[id].arrivals.add(request.header)
+        arrivals = self._ended.get(id) if stream is None else stream.arrivals if stream.is_draining else None
+        if arrivals is not None:
+            arrivals.add(request.header)
             channel.close()
-            if self._remainders[id].arrivals.are_complete:
-                del self._remainders[id]
-            return None
-        if stream is not None and stream.is_draining:
-            stream.arrivals.add(request.header)
-            channel.close()
+            if arrivals.are_complete:
+                self._ended.pop(id, None)
+                self._awaited.pop(id, None)
             return None
         is_new = stream is None
         stream = stream or self._open(request, now)
@@ -224,12 +207,13 @@ class Streams:
     def fail_all(self, error: TalkaheadError) -> None:
         """End every stream now, without waiting for anything; slots are not looked at."""
         for stream in self:
-            self._close(stream, error, -math.inf)
+            self._close(stream, error)
 
     def _give_up(self, stream: Stream, error: TalkaheadError) -> None:
         """End it now: what has not come is waited for no longer."""
         self._log_fault(stream, error)
-        self._end(stream, -math.inf, error)
+        self._release_slots(stream)
+        self._close(stream, error)
 
     def _give_up_idle(self, stream: Stream, now: float) -> None:
         """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
@@ -240,18 +224,20 @@ class Streams:
     def _end(self, stream: Stream, now: float, error: TalkaheadError | None = None) -> None:
         """With an error; or quietly, when all of it was acknowledged or its client has left."""
         self._release_slots(stream)
-        self._close(stream, error, now + self._config.segment_timeout_s)
+        self._close(stream, error)
+        if not stream.arrivals.are_complete:
+            self._awaited[stream.id] = now + self._config.segment_timeout_s
 
-    def _close(self, stream: Stream, error: TalkaheadError | None, rest_due_at: float) -> None:
+    def _close(self, stream: Stream, error: TalkaheadError | None) -> None:
         del self._streams[stream.id]
         self.num_in_flight -= len(stream.in_flight)
         ending = _ending(stream, error)
         stream.end(error)
         self.report_progress(stream, is_over=True)
         if not stream.arrivals.are_complete:
-            self._remainders[stream.id] = Remainder(stream.arrivals, rest_due_at)
-            if len(self._remainders) > _REMEMBERED_STREAMS:
-                self._remainders.popitem(last=False)
+            self._ended[stream.id] = stream.arrivals
+            if len(self._ended) > _REMEMBERED_STREAMS:
+                self._ended.popitem(last=False)
         self._early_cancels.stream_ended(stream.request_id)
         self._on_end(stream, ending)
 
@@ -267,7 +253,7 @@ class Streams:
 
     def check(self, now: float) -> float:
         """Do what has fallen due; returns when the next thing does."""
-        next_at = min((rest.due_at for rest in self._awaited(now)), default=math.inf)
+        next_at = math.inf
         for stream in self:
             # What is done may set the next alarm of the same stream.
             while stream.id in self._streams:
@@ -276,7 +262,16 @@ class Streams:
                     next_at = min(next_at, at)
                     break
                 act()
-        return next_at
+        return min(next_at, self._rest_due_at(now))
+
+    def _rest_due_at(self, now: float) -> float:
+        """When the first rest that is awaited is due; what is late is awaited no longer."""
+        while self._awaited:
+            stream, due_at = next(iter(self._awaited.items()))
+            if due_at > now:
+                return due_at
+            del self._awaited[stream]
+        return math.inf
 
     def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[], None]]]:
         """What falls due, some of it never, when nothing else happens to a stream."""

@@ -339,7 +339,7 @@ class TalkerLoop:
         return LoadReport(
             active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
-            open_streams=self._streams.num_open(now),
+            open_streams=self._streams.num_open,
             slots=self._backbone.num_slots,
             predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._table.num_free),
             windows_in_flight=self._streams.num_in_flight,

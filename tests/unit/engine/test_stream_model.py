@@ -191,7 +191,7 @@ class AnyStreams(RuleBasedStateMachine):
         for _ in range(2):
             self.wait(LONG_S)
             self.each_stream_is_open_or_has_ended_once()
-        assert self.streams.num_open(self.now) == self.streams.num_in_flight == len(self.held) == 0
+        assert self.streams.num_open == self.streams.num_in_flight == len(self.held) == 0
         assert set(self.ends) == set(self.outlets)
 
 

@@ -177,6 +177,21 @@ def test_a_stream_is_open_until_the_last_of_its_segments_has_come() -> None:
     rig.assert_empty()
 
 
+def test_a_stream_that_is_given_up_hides_no_other_that_is_waited_for() -> None:
+    rig = Rig()
+    lost = rig.submit(4, 10, last=False)
+    rig.finish()
+    rig.now += CONFIG.segment_timeout_s - 1.0
+    rig.submit(3, 40, last=False, max_seconds=0.5)
+    rig.finish()
+    assert lost.end == "closed" and rig.loop.load.open_streams == 2
+    rig.advance(1.0)
+    assert (rig.loop.load.open_streams, rig.loop.load.active) == (1, 0)
+    rig.submit(3, 40, segment=1, last=True, max_seconds=0.5)
+    rig.run()
+    rig.assert_empty()
+
+
 def test_what_never_arrives_is_not_waited_for_without_end() -> None:
     rig = Rig()
     rig.submit(3, 40, last=False, max_seconds=0.5)

@@ -50,6 +50,12 @@ def parameter(text: str) -> tuple[str, ParameterValue]:
     return name, value == "true" if kind is bool else kind(value)
 
 
+def more_than_zero(text: str) -> float:
+    if (number := float(text)) > 0:
+        return number
+    raise argparse.ArgumentTypeError(f"{number:g}; more than 0 is allowed")
+
+
 def at_least(lowest: int) -> Callable[[str], int]:
     def count(text: str) -> int:
         if (number := int(text)) < lowest:

@@ -19,7 +19,7 @@ from instruments import report
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import memory, open_loop
-from perf.arguments import add_open_load, add_set
+from perf.arguments import add_open_load, add_set, more_than_zero
 from perf.arrivals import Arrival
 from perf.level import Level, Limit
 from perf.open_loop import Answers, OpenLoad
@@ -65,11 +65,7 @@ def phases(load: OpenLoad, times: float) -> list[Phase]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    for name in ("rate", "times", "seconds"):
-        if (value := getattr(options, name)) <= 0:
-            parser.error(f"--{name}: {value:g}; more than 0 is allowed")
+    options = _parser().parse_args(arguments)
     repository = served_repository(options)
     environment = Environment.record(repository)
     limit = Limit(options.first_chunk_ms, options.dry_share)
@@ -104,9 +100,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.overload", description=__doc__)
     add_server_options(parser)
     add = parser.add_argument
-    add("--rate", type=float, default=8.0, help="requests a second that the server holds (%(default)g)")
-    add("--times", type=float, default=3.0, help="as many are too many (%(default)g)")
-    add("--seconds", type=float, default=60.0, help="of these (%(default)g)")
+    add(
+        "--rate",
+        type=more_than_zero,
+        default=8.0,
+        help="requests a second that the server holds (%(default)g)",
+    )
+    add("--times", type=more_than_zero, default=3.0, help="as many are too many (%(default)g)")
+    add("--seconds", type=more_than_zero, default=60.0, help="of these (%(default)g)")
     add_open_load(parser)
     add_set(parser)
     add("--out", type=Path, default=Path("perf/results/overload.json"), help="(%(default)s)")

@@ -29,7 +29,7 @@ from instruments import report
 from instruments.environment import Environment
 from instruments.server import Server, add_server_options, served_repository, server_at
 from perf import memory
-from perf.arguments import add_open_load, add_set, at_least
+from perf.arguments import add_open_load, add_set, at_least, more_than_zero
 from perf.arrivals import arrivals
 from perf.level import Level, Limit
 from perf.open_loop import NUM_SEEDS, Ask, OpenLoad, answers, directly
@@ -109,11 +109,7 @@ class MemoryWatch:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    for name in ("rate", "minutes"):
-        if (value := getattr(options, name)) <= 0:
-            parser.error(f"--{name}: {value:g}; more than 0 is allowed")
+    options = _parser().parse_args(arguments)
     repository = served_repository(options)
     environment = Environment.record(repository)
     load = OpenLoad(options.rate, 60.0 * options.minutes, options.spacing, options.length, options.voice)
@@ -163,8 +159,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.soak", description=__doc__)
     add_server_options(parser)
     add = parser.add_argument
-    add("--rate", type=float, default=6.0, help="requests a second (%(default)g)")
-    add("--minutes", type=float, default=10.0, help="(%(default)g)")
+    add("--rate", type=more_than_zero, default=6.0, help="requests a second (%(default)g)")
+    add("--minutes", type=more_than_zero, default=10.0, help="(%(default)g)")
     add("--texts", type=at_least(1), default=16, help=f"each with {NUM_SEEDS} seeds (%(default)s)")
     add_open_load(parser)
     add_set(parser)

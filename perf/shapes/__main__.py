@@ -1,10 +1,11 @@
 """`python -m perf.shapes`: what a step of a public talker costs at its true shape, by streams and nodes.
 
-Random weights (written once, kept in `--folder`), one thread, KV of `--cache` positions in every slot. A step
-of a talker of this size is bound by the bytes that it reads, so that nodes of a draft are nearly free. Beside
-it: the time that reading the weights alone takes, at the rate that one thread reads memory with here, and
-llama.cpp (the extra `llama`) on the same weights. Its nodes are a chain, ours a tree. Engines are loaded one
-after another, as memory would run out; what one does is measured by turns, in seconds of the thread's own.
+Random weights (written once, kept in `--folder`), KV of `--cache` positions in every slot. A step of a talker
+of this size is bound by the bytes that it reads, so that nodes of a draft are nearly free. Beside it: the
+time that reading the weights alone takes, at the rate that so many threads read memory with here, and
+llama.cpp (the extra `llama`) on the same weights and as many threads. Its nodes are a chain, ours a tree.
+Engines are loaded one after another, as memory would run out; what one does is measured by turns, in seconds
+of the thread's own where there is one, else of the clock.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Timed:
-    """CPU time of one kind of forward.
+    """Time of one kind of forward.
 
     Args:
         part: `step` (of `nodes` for each of `rows` streams) or `prefill` (of the whole cache, into one slot).
@@ -70,16 +71,16 @@ class _Engine:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     environment = Environment.record(repository=None)
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     config, folder = PUBLIC_SHAPES[options.shape], options.folder / options.shape
     print(f"{options.shape}: weights in {folder}", file=sys.stderr, flush=True)
     write_random_checkpoint(config, folder)
     rate = read_rate()
-    print(f"one thread reads {rate / 1e9:.1f} GB a second", file=sys.stderr, flush=True)
+    print(f"{options.threads} threads read {rate / 1e9:.1f} GB a second", file=sys.stderr, flush=True)
     timed = [one for engine in _engines(folder, options) for one in _measure(engine, rate, options)]
     print(report.markdown(list(summary(timed))))
-    settings = {"cache": options.cache, "repeats": options.repeats, "clock": "CPU time of the thread"}
+    settings = {"cache": options.cache, "repeats": options.repeats, "threads": options.threads}
     report.save(options.out, "shapes", environment, {**settings, "read_rate_gb_s": rate / 1e9}, timed)
     return 0
 
@@ -110,7 +111,7 @@ def summary(timed: Sequence[Timed]) -> Iterator[dict[str, str]]:
 
 
 def read_rate(num_bytes: int = _GIB, repeats: int = 5) -> float:
-    """Bytes a second that one thread reads from memory, at best."""
+    """Bytes a second that torch's threads read from memory, at best."""
     values = torch.ones(num_bytes // 8, dtype=torch.float64)
     return num_bytes / min(_seconds(values.sum) for _ in range(repeats))
 
@@ -126,7 +127,9 @@ def _engines(folder: Path, options: argparse.Namespace) -> Iterator[_Engine]:
     from perf.shapes.llama_cpp_forward import PRECISIONS, LlamaCppForward
 
     for kind in PRECISIONS:
-        yield _Engine(LLAMA_CPP, kind, partial(LlamaCppForward, folder, kind, *sizes, threads=1))
+        yield _Engine(
+            LLAMA_CPP, kind, partial(LlamaCppForward, folder, kind, *sizes, threads=options.threads)
+        )
 
 
 def _measure(engine: _Engine, rate: float, options: argparse.Namespace) -> list[Timed]:
@@ -155,9 +158,10 @@ def _measure(engine: _Engine, rate: float, options: argparse.Namespace) -> list[
 
 
 def _seconds(call: Call) -> float:
-    began = time.thread_time()
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    began = clock()
     call()
-    return time.thread_time() - began
+    return clock() - began
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -170,6 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--nodes", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="of each one's tree (%(default)s)")
     add("--precisions", type=Precision, nargs="+", default=[Precision.BFLOAT16, Precision.INT8],
         help="of ours (bfloat16 int8)")  # fmt: skip
+    add("--threads", type=int, default=1, help="that share a forward (%(default)s)")
     add("--repeats", type=int, default=7, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/shapes.json"), help="(%(default)s)")
     return parser

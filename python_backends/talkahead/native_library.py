@@ -81,7 +81,7 @@ def _compile(source: Path, target: Path) -> None:
     environment = {**child_environment({}), "LC_ALL": "C"}
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
-        command = [compiler, *_flags(), "-x", "c", "-", "-o", str(built), "-lm"]
+        command = [compiler, *_flags(), "-x", "c", "-", "-o", str(built), "-lm", "-pthread"]
         done = subprocess.run(
             command, input=text, capture_output=True, env=environment, timeout=_COMPILE_LIMIT_S
         )

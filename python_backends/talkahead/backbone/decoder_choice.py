@@ -99,6 +99,7 @@ def load_decoder(
                 memory_bytes=memory_bytes,
                 head_of=head_of if isinstance(head_of, NativeDecoder) else None,
                 alignment_head=alignment_head,
+                threads=torch.get_num_threads(),
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:

@@ -29,6 +29,7 @@ from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_matrix import MatrixPacker, is_narrow
+from talkahead.backbone.native_team import helpers_of
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
 from talkahead.generation_config import AlignmentHead
@@ -99,6 +100,7 @@ class NativeDecoder(CachedDecoder):
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head and precision, whose packed head is read in place of a copy.
         alignment_head: see `CachedDecoder`.
+        threads: that share a forward, the caller's among them; what is computed does not depend on it.
     """
 
     def __init__(
@@ -113,12 +115,14 @@ class NativeDecoder(CachedDecoder):
         memory_bytes: int | None = None,
         head_of: NativeDecoder | None = None,
         alignment_head: AlignmentHead | None = None,
+        threads: int = 1,
     ) -> None:
         num_positions = max_positions + max_nodes
         memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
         self._library = decoder_library()
         self._precision = precision
         self._packing = _packing_of(precision)
+        self._helpers = helpers_of(threads)
         super().__init__(
             config,
             num_slots=num_slots,
@@ -217,6 +221,7 @@ class NativeDecoder(CachedDecoder):
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
+            helpers=self._helpers,
             **self._alignment_fields(),
         )
 

@@ -272,7 +272,7 @@ def _add_server_options(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="MODEL=N",
         help="threads of one model's process, instead of its config.pbtxt's; repeatable (frontend, control "
-        "and a talker with the native decoder compute on one, whatever is said here)",
+        "and a vocoder with the native engine compute on one, whatever is said here)",
     )
     group.add_argument(
         "--log-level",

@@ -78,10 +78,19 @@ def make_state(config: DecoderConfig, is_narrow: bool = True) -> dict[str, Tenso
 
 
 def make_native(
-    config: DecoderConfig, state: dict[str, Tensor], precision: torch.dtype = torch.float32
+    config: DecoderConfig,
+    state: dict[str, Tensor],
+    precision: torch.dtype = torch.float32,
+    threads: int = 1,
 ) -> NativeDecoder:
     return NativeDecoder(
-        config, state, num_slots=SLOTS, max_positions=POSITIONS, max_nodes=NODES, precision=precision
+        config,
+        state,
+        num_slots=SLOTS,
+        max_positions=POSITIONS,
+        max_nodes=NODES,
+        precision=precision,
+        threads=threads,
     )
 
 
@@ -249,6 +258,28 @@ def test_trees_of_several_shapes_are_bitwise_what_they_are_alone(served: NativeD
         alone = served.score(tree, Rows.of(range(first, first + tree.num_rows)))
         assert torch.equal(scored.logits, alone.logits) and torch.equal(scored.hidden, alone.hidden)
         first += tree.num_rows
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_no_bit_depends_on_the_number_of_threads(config: DecoderConfig, precision: torch.dtype) -> None:
+    """Prompts longer than a chunk and of one row, trees, chains and roots, and what is kept of them."""
+    state, rows = make_state(config), Rows.of(range(4, 7))
+
+    def told(threads: int) -> list[Tensor]:
+        random.seed(11)
+        generator = torch.Generator().manual_seed(11)
+        decoder = make_native(config, state, precision, threads)
+        found = [prefill(decoder, [4, 5, 6], make_prompts(decoder, 61, 1, 30))]
+        for shape in (random_shape(9), ROOT_ALONE, TreeShape((-1, 0, 1, 2)), ROOT_ALONE):
+            tokens = torch.randint(config.vocab_size, (3, len(shape), 1), generator=generator)
+            scored = decoder.score(TokenTree(tokens, shape), rows)
+            found += [scored.logits, scored.hidden]
+            keep(decoder, shape, [len(shape) - 1] * 3, rows)
+        return found
+
+    alone = told(1)
+    for threads in (2, 3, 7):
+        assert all(torch.equal(*pair) for pair in zip(alone, told(threads), strict=True))
 
 
 def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecoder) -> None:

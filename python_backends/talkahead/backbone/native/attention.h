@@ -141,33 +141,33 @@ INLINE int64_t steps_for(const struct model *model, int64_t count) {
 }
 
 /* A task of queries, or of their scores. */
-static void meet(const struct model *model, int64_t count, int vectors, const struct task *task, struct stage *stage) {
+static void meet(const struct model *model, int64_t count, int vectors, const struct task *task, struct bench *bench) {
     if (model->in_tiles) {
-        shape(stage, count);
+        shape(bench, count);
         multiply_tiles(vectors, PAIRED, task);
     } else
         multiply((int)count, vectors, model->packing == 2 ? PAIRED : FLOAT32, task);
 }
 
 /* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
-static void score_keys(const struct model *model, const struct block *block, int64_t end, struct workspace *space) {
+static void score_keys(const struct model *model, const struct block *block, int64_t end, struct desk *desk) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, space->scores, width, WRITE};
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, desk->scores, width, WRITE};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
         task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
-        meet(model, block->count, vectors_for(end - first), &task, &space->stage);
+        meet(model, block->count, vectors_for(end - first), &task, &desk->bench);
     }
 }
 
 /* out [count, d] = or += the sums of values [steps, d] times the words of scores. */
 static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
-                       const float *scores, float *out, enum mode mode, struct stage *stage) {
+                       const float *scores, float *out, enum mode mode, struct bench *bench) {
     int64_t dim = model->dim;
     struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
     task.next = values + stretch_of(model);
     for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.next += width, task.out += width) {
         width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
-        meet(model, count, (int)(width / LANES), &task, stage);
+        meet(model, count, (int)(width / LANES), &task, bench);
     }
 }
 
@@ -210,76 +210,59 @@ static int64_t gather_values(const struct model *model, const word *values, cons
 }
 
 /* A tree's rows: the past is mixed for all of them at once, then each goes on with its own ancestors. */
-static void attend_tree(const struct model *model, const struct block *block, struct workspace *space, float *totals,
-                        float *mixed) {
+static void attend_tree(const struct model *model, const struct block *block, struct desk *desk, float *totals) {
     int64_t past = row_behind(block, 0)->past, stride = stride_of_positions(model), width = scores_of(model);
     int64_t shared = model->in_tiles ? past / stride * stride : past / model->packing * model->packing;
     const word *values = block->keys + stretch_of(model);
     for (int64_t query = 0; query < block->count; query++) {
-        float *scores = space->scores + query * width;
+        float *scores = desk->scores + query * width;
         const struct row *row = row_behind(block, query);
-        int64_t count = list_seen(row, block->parents, past, space->seen);
-        for (int64_t j = 0; j < count; j++) scores[past + j] = scores[space->seen[j]];
+        int64_t count = list_seen(row, block->parents, past, desk->seen);
+        for (int64_t j = 0; j < count; j++) scores[past + j] = scores[desk->seen[j]];
         totals[query] = exponentiate(model->packing, scores, past + count, blocks_of(stride, past + count) * stride);
     }
-    mix_values(model, block->count, values, shared / model->packing, space->scores, mixed, WRITE, &space->stage);
+    mix_values(model, block->count, values, shared / model->packing, desk->scores, desk->mixed, WRITE,
+               &desk->bench);
     for (int64_t query = 0; query < block->count; query++) {
-        int64_t count = list_seen(row_behind(block, query), block->parents, shared, space->seen);
+        int64_t count = list_seen(row_behind(block, query), block->parents, shared, desk->seen);
         int64_t known = query ? past - shared : 0; /* the past is the same for all */
-        int64_t steps = gather_values(model, values, space->seen, known, count, space->tail);
-        mix_values(model, 1, space->tail, steps, space->scores + query * width + shared / model->packing,
-                   mixed + query * model->dim, CONTINUE, &space->stage);
+        int64_t steps = gather_values(model, values, desk->seen, known, count, desk->tail);
+        mix_values(model, 1, desk->tail, steps, desk->scores + query * width + shared / model->packing,
+                   desk->mixed + query * model->dim, CONTINUE, &desk->bench);
     }
 }
 
 /* Rows of a chain: what one of them does not see yet weighs nothing. */
-static void attend_chain(const struct model *model, const struct block *block, int64_t end, struct workspace *space,
-                         float *totals, float *mixed) {
+static void attend_chain(const struct model *model, const struct block *block, int64_t end, struct desk *desk,
+                         float *totals) {
     int64_t stride = stride_of_positions(model), extent = blocks_of(stride, end) * stride;
     for (int64_t query = 0; query < block->count; query++) {
         const struct row *row = row_behind(block, query);
-        totals[query] = exponentiate(model->packing, space->scores + query * scores_of(model),
+        totals[query] = exponentiate(model->packing, desk->scores + query * scores_of(model),
                                      row->past + row->node + 1, extent);
     }
-    mix_values(model, block->count, block->keys + stretch_of(model), steps_for(model, end), space->scores, mixed, WRITE,
-               &space->stage);
+    mix_values(model, block->count, block->keys + stretch_of(model), steps_for(model, end), desk->scores, desk->mixed,
+               WRITE, &desk->bench);
 }
 
 /* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
 static void attend(const struct model *model, int64_t layer, const struct block *block, int64_t head,
-                   struct workspace *space, word *out) {
+                   struct desk *desk, word *out) {
     int64_t dim = model->dim;
     const struct row *last = row_behind(block, block->count - 1);
     int64_t end = last->past + last->node + 1;
-    float totals[TILE_ROWS], *mixed = space->mixed;
-    score_keys(model, block, end, space);
-    if (layer == model->aligned_layer) align(model, block, head, space->scores);
+    float totals[TILE_ROWS];
+    score_keys(model, block, end, desk);
+    if (layer == model->aligned_layer) align(model, block, head, desk->scores);
     if (block->parents)
-        attend_tree(model, block, space, totals, mixed);
+        attend_tree(model, block, desk, totals);
     else
-        attend_chain(model, block, end, space, totals, mixed);
+        attend_chain(model, block, end, desk, totals);
     for (int64_t query = 0; query < block->count; query++) {
         int64_t row = (block->first + query) / block->group, own = head + (block->first + query) % block->group;
         word *to = out + (row * model->heads + own) * (dim / model->entering);
         for (int64_t i = 0; i < dim; i += LANES)
-            put(model->entering, to, i, load(mixed + query * dim + i) * (1.0f / totals[query]));
-    }
-}
-
-/* All rows' attention, [rows, H d / packing]; queries [K, rows, G, d / packing]. */
-static void attend_rows(const struct model *model, int64_t layer, int64_t rows, struct workspace *space, word *out) {
-    int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
-    for (int64_t first = 0, end; first < rows; first = end) {
-        for (end = first + 1; end < rows && !space->rows[end - 1].is_last;) end++;
-        for (int64_t kv = 0; kv < model->kv_heads; kv++) {
-            const word *keys = cached(model, layer, space->rows[first].slot, kv);
-            for (int64_t query = first * group, size; query < end * group; query += size) {
-                size = next_queries(model, end * group - query);
-                struct block block = {keys, space->queries + (kv * rows * group + query) * words, size, query, group,
-                                      space->rows, space->rows[first].parents};
-                attend(model, layer, &block, kv * group, space, out);
-            }
-        }
+            put(model->entering, to, i, load(desk->mixed + query * dim + i) * (1.0f / totals[query]));
     }
 }
 
@@ -302,28 +285,36 @@ static void rotate(int64_t packing, const float *from, const float *cosines, con
 
 /* Rotates a row's queries of one KV head into words [G, d / packing], and its key on its way into the cache. */
 static void place(const struct model *model, const struct row *row, int64_t kv, const float *qkv, word *keys,
-                  word *queries, struct workspace *space) {
+                  word *queries, struct desk *desk) {
     int64_t dim = model->dim, half = dim / 2, group = model->heads / model->kv_heads, packing = model->packing;
     int64_t position = row->past + row->node;
     const float *cosines = model->cosines + (row->past + row->depth) * half;
     const float *sines = model->sines + (row->past + row->depth) * half;
-    float scale = 1.0f / sqrtf((float)dim), *turned = space->turned;
+    float scale = 1.0f / sqrtf((float)dim), *turned = desk->turned;
     for (int64_t head = 0; head < group; head++)
         rotate(packing, qkv + (kv * group + head) * dim, cosines, sines, dim, scale, turned,
                queries + head * (dim / packing));
-    rotate(packing, qkv + (model->heads + kv) * dim, cosines, sines, dim, 1.0f, turned, space->key);
-    put_key(model, space->key, keys, position);
-    narrow(packing, qkv + (model->heads + model->kv_heads + kv) * dim, dim, space->key);
-    put_values(model, space->key, keys + stretch_of(model), position);
+    rotate(packing, qkv + (model->heads + kv) * dim, cosines, sines, dim, 1.0f, turned, desk->key);
+    put_key(model, desk->key, keys, position);
+    narrow(packing, qkv + (model->heads + model->kv_heads + kv) * dim, dim, desk->key);
+    put_values(model, desk->key, keys + stretch_of(model), position);
 }
 
-/* Queries [K, rows, G, d / packing] and the cache from qkv [rows, (H + 2 K) d]; head by head, so that rows of one
- * slot find its panel in the nearest cache. */
-static void place_rows(const struct model *model, int64_t layer, int64_t rows, struct workspace *space) {
+/* One burst's rows, which see one slot, and one KV head: queries and the cache from qkv [rows, (H + 2 K) d] of the whole
+ * chunk, then their attention to their places in out [rows, H d / packing]. */
+static void attend_burst(const struct model *model, int64_t layer, int64_t burst, int64_t kv,
+                         const struct workspace *space, struct desk *desk, word *out) {
+    int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
     int64_t width = (model->heads + 2 * model->kv_heads) * model->dim;
-    word *queries = space->queries;
-    for (int64_t kv = 0; kv < model->kv_heads; kv++)
-        for (int64_t r = 0; r < rows; r++, queries += model->heads / model->kv_heads * model->dim / model->packing)
-            place(model, space->rows + r, kv, space->qkv + r * width, cached(model, layer, space->rows[r].slot, kv),
-                  queries, space);
+    int64_t first = space->bursts[burst], end = space->bursts[burst + 1];
+    word *keys = cached(model, layer, space->rows[first].slot, kv);
+    word *queries = space->queries + kv * space->bursts[space->num_bursts] * group * words; /* [K, rows, G, words] */
+    for (int64_t r = first; r < end; r++)
+        place(model, space->rows + r, kv, space->qkv + r * width, keys, queries + r * group * words, desk);
+    for (int64_t query = first * group, size; query < end * group; query += size) {
+        size = next_queries(model, end * group - query);
+        struct block block = {keys, queries + query * words, size, query, group,
+                              space->rows, space->rows[first].parents};
+        attend(model, layer, &block, kv * group, desk, out);
+    }
 }

@@ -21,6 +21,7 @@
 /* Layers */
 
 #define GATES 16 /* that lie together, before as many ups */
+#define MOST_PARTS 8 /* of what a team shares */
 #define SLICE 64 /* gates and ups that are computed together: whole panels, whatever vectors there are */
 
 /* RMSNorm of x [hidden], as words, which may lie over it. */
@@ -59,51 +60,105 @@ static void gate_slice(const struct model *model, const float *gate_up, int64_t 
         }
 }
 
-/* What enters `down`. Slice by slice, so that gates and ups do not leave the nearest cache. */
-static void gate_rows(const struct model *model, const struct matrix *gate_up, int64_t rows, struct workspace *space) {
-    const word *x = enter(gate_up, rows, space->normed, &space->stage);
-    for (int64_t first = 0, outputs; first < gate_up->outputs; first += outputs) {
-        outputs = least(SLICE, gate_up->outputs - first);
-        struct matrix slice = slice_of(gate_up, first, outputs);
-        multiply_rows_with(&slice, rows, x, space->gate_up, WRITE, &space->stage);
-        gate_slice(model, space->gate_up, rows, first / 2, outputs / 2, space->gated);
+/* A layer's work, or the head's, as members of a team share it. */
+struct work {
+    const struct model *model;
+    struct workspace *space;
+    struct multiplied product;
+    float *out;
+    int64_t layer, parts;
+};
+
+/* Parts of some whole: enough that nobody waits long for the last one. */
+static int64_t parts_of(const struct model *model, int64_t whole) {
+    return model->helpers.team ? least(whole, MOST_PARTS) : 1;
+}
+
+static void multiply_part(void *given, int64_t part, int64_t member) {
+    const struct work *work = given;
+    int64_t outputs = work->product.matrix->outputs, panels = blocks_of(PANEL, outputs);
+    int64_t first = panels * part / work->parts * PANEL, end = panels * (part + 1) / work->parts * PANEL;
+    multiply_outputs(&work->product, first, least(end, outputs), work->out + first, &work->space->desks[member].bench);
+}
+
+/* `product`, by all. */
+static void multiply_together(const struct model *model, const struct matrix *matrix, int64_t rows, const word *x,
+                              float *out, enum mode mode, struct workspace *space) {
+    struct work work = {model, space, enter(matrix, rows, x, mode, &space->stage), out};
+    work.parts = parts_of(model, blocks_of(PANEL, matrix->outputs));
+    if (rows) share(&model->helpers, multiply_part, &work, work.parts);
+}
+
+static void attend_part(void *given, int64_t part, int64_t member) {
+    const struct work *work = given;
+    struct workspace *space = work->space;
+    int64_t kv_heads = work->model->kv_heads;
+    attend_burst(work->model, work->layer, part / kv_heads, part % kv_heads, space, space->desks + member,
+                 space->normed);
+}
+
+/* What enters `down`, slice by slice, so that gates and ups do not leave the nearest cache. */
+static void gate_part(void *given, int64_t part, int64_t member) {
+    const struct work *work = given;
+    struct desk *desk = work->space->desks + member;
+    struct multiplied product = work->product;
+    int64_t outputs = product.matrix->outputs, slices = blocks_of(SLICE, outputs), end;
+    for (int64_t slice = slices * part / work->parts; slice < slices * (part + 1) / work->parts; slice++) {
+        int64_t first = slice * SLICE;
+        end = least(first + SLICE, outputs), product.out_stride = end - first;
+        multiply_outputs(&product, first, end, desk->gate_up, &desk->bench);
+        gate_slice(work->model, desk->gate_up, product.rows, first / 2, (end - first) / 2, work->space->gated);
     }
+}
+
+static void gate_together(const struct model *model, const struct matrix *gate_up, int64_t rows,
+                          struct workspace *space) {
+    struct work work = {model, space, enter(gate_up, rows, space->normed, WRITE, &space->stage)};
+    work.parts = parts_of(model, blocks_of(SLICE, gate_up->outputs));
+    share(&model->helpers, gate_part, &work, work.parts);
 }
 
 static void run_layer(const struct model *model, int64_t index, int64_t rows, struct workspace *space) {
     const struct layer *layer = &model->layers[index];
+    struct work attending = {model, space, .layer = index};
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
-    product(&layer->qkv, rows, space->normed, space->qkv, WRITE, &space->stage);
+    multiply_together(model, &layer->qkv, rows, space->normed, space->qkv, WRITE, space);
     norm_heads(model, layer, rows, space->qkv);
-    place_rows(model, index, rows, space);
-    attend_rows(model, index, rows, space, space->normed);
-    product(&layer->out, rows, space->normed, space->x, ADD, &space->stage);
+    share(&model->helpers, attend_part, &attending, space->num_bursts * model->kv_heads);
+    multiply_together(model, &layer->out, rows, space->normed, space->x, ADD, space);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);
-    gate_rows(model, &layer->gate_up, rows, space);
-    product(&layer->down, rows, space->gated, space->x, ADD, &space->stage);
+    gate_together(model, &layer->gate_up, rows, space);
+    multiply_together(model, &layer->down, rows, space->gated, space->x, ADD, space);
 }
 
 /* Calls */
 
-/* Lays the workspace out from base on; returns its size in bytes. */
+/* Lays a desk out from base on; returns its size in bytes, as the one below. */
+static int64_t lay_out_desk(const struct model *model, char *base, struct desk *desk) {
+    int64_t positions = scores_of(model), dim = model->dim, used = 0;
+    TAKE(desk, gate_up, CHUNK * SLICE);
+    TAKE(desk, scores, TILE_ROWS * positions);
+    TAKE(desk, mixed, TILE_ROWS * dim);
+    TAKE(desk, turned, dim);
+    TAKE(desk, key, dim);
+    TAKE(desk, tail, positions / model->packing * dim);
+    TAKE(desk, seen, positions);
+    return used + lay_out_bench(base + used, &desk->bench);
+}
+
 static int64_t lay_out(const struct model *model, char *base, struct workspace *space) {
-    int64_t attended = model->heads * model->dim, positions = scores_of(model), dim = model->dim;
-    int64_t normed = attended > model->hidden ? attended : model->hidden, used = 0;
-    int64_t intermediate = model->intermediate;
+    int64_t attended = model->heads * model->dim, intermediate = model->intermediate, used = 0;
+    int64_t normed = attended > model->hidden ? attended : model->hidden;
+    int64_t desks = model->helpers.team ? MEMBERS : 1;
     TAKE(space, x, CHUNK * model->hidden);
     TAKE(space, normed, CHUNK * normed);
     TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
-    TAKE(space, gate_up, CHUNK * SLICE);
     TAKE(space, gated, CHUNK * intermediate);
-    TAKE(space, scores, TILE_ROWS * positions);
-    TAKE(space, mixed, TILE_ROWS * dim);
-    TAKE(space, turned, dim);
     used += lay_out_stage(normed > intermediate ? normed : intermediate, base + used, &space->stage);
     TAKE(space, queries, CHUNK * attended);
-    TAKE(space, key, dim);
-    TAKE(space, tail, positions / model->packing * dim);
-    TAKE(space, seen, positions);
     TAKE(space, rows, CHUNK);
+    TAKE(space, bursts, CHUNK + 1);
+    for (int64_t desk = 0; desk < desks; desk++) used += lay_out_desk(model, base + used, space->desks + desk);
     return used;
 }
 
@@ -167,7 +222,7 @@ static void hidden_of(const struct model *model, int64_t r, const struct workspa
 static void narrow_states(const struct model *model, int64_t rows, struct workspace *space) {
     if (!model->narrowing) return;
     int64_t rank = model->narrowing->outputs;
-    product(model->narrowing, rows, space->normed, space->qkv, WRITE, &space->stage);
+    multiply_together(model, model->narrowing, rows, space->normed, space->qkv, WRITE, space);
     for (int64_t r = 0; r < rows; r++)
         narrow(model->entering, space->qkv + r * rank, rank, space->normed + r * rank / model->entering);
 }
@@ -184,8 +239,21 @@ static void read_out(const struct model *model, int64_t rows, enum wanted wanted
         *hidden += size;
     }
     narrow_states(model, scored, space);
-    product(&model->head, scored, space->normed, *logits, WRITE, &space->stage);
+    multiply_together(model, &model->head, scored, space->normed, *logits, WRITE, space);
     *logits += scored * model->head.outputs;
+}
+
+/* The next chunk of rows, from a burst's node on, which become the first that is left; returns how many. */
+static int64_t take_rows(const struct bursts *bursts, int64_t *burst, int64_t *node, struct workspace *space) {
+    int64_t rows = 0;
+    space->num_bursts = 0;
+    for (; rows < CHUNK && *burst < bursts->count; rows++) {
+        if (!rows || !*node) space->bursts[space->num_bursts++] = rows;
+        space->rows[rows] = row_of(bursts, *burst, (*node)++);
+        if (space->rows[rows].is_last) (*burst)++, *node = 0;
+    }
+    space->bursts[space->num_bursts] = rows;
+    return rows;
 }
 
 /* Runs the rows of all bursts, in order, through the model, and leaves their KV in the cache.
@@ -200,17 +268,13 @@ static int decode(const struct model *model, char *memory, struct inputs inputs,
     if (!fits(model, bursts, inputs.tokens)) return -1;
     lay_out(model, memory, &space);
     while (burst < bursts->count) {
-        int64_t rows = 0;
-        for (; rows < CHUNK && burst < bursts->count; rows++) {
-            space.rows[rows] = row_of(bursts, burst, node++);
-            if (space.rows[rows].is_last) burst++, node = 0;
-        }
+        int64_t rows = take_rows(bursts, &burst, &node, &space);
         begin_rows(&inputs, done, rows, model->hidden, space.x);
         for (int64_t layer = 0; layer < model->num_layers; layer++) run_layer(model, layer, rows, &space);
         read_out(model, rows, wanted, &space, &hidden, &logits);
         done += rows;
     }
-    if (space.stage.tile_rows) release_tiles();
+    leave(&space.desks[0].bench);
     return 0;
 }
 

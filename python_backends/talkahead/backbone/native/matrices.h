@@ -17,26 +17,52 @@ struct matrix {
     const float *bias;      /* [outputs], or NULL for none */
 };
 
-/* What enters products, narrowed, and what tiles add up. */
+/* Where one thread multiplies. */
+struct bench {
+    float *sums;       /* of tiles: [CHUNK, PARTS, PANEL] */
+    int64_t tile_rows; /* what this thread's tiles are shaped for; 0 before its first product of a call */
+};
+
+/* What enters products, narrowed, and the caller's bench. */
 struct stage {
     word *narrowed;    /* [CHUNK, PARTS, inputs / 2] */
     float *row_scales; /* of bytes: [CHUNK] */
-    float *sums;       /* [CHUNK, PARTS, PANEL] */
-    int64_t tile_rows; /* what tiles are shaped for; 0 before the first product of a call */
+    struct bench bench;
+};
+
+/* What rows x, which have entered, make of a matrix's outputs. */
+struct multiplied {
+    const struct matrix *matrix;
+    int64_t rows;
+    const word *x;
+    const float *row_scales; /* of bytes: [rows] */
+    int64_t out_stride;      /* from one row of what is written to the next */
+    enum mode mode;
 };
 
 /* Lays `count` values of a field out behind what is `used` of the memory at `base`. */
 #define TAKE(room, field, count) \
     ((room)->field = (void *)(base + used), used += blocks_of(64, (count) * (int64_t)sizeof *(room)->field) * 64)
 
-/* Lays out a stage for rows of at most `widest` values; returns its size in bytes. */
+/* Lays out a bench; returns its size in bytes, as those below. */
+static int64_t lay_out_bench(char *base, struct bench *bench) {
+    int64_t used = 0;
+    bench->tile_rows = 0;
+    TAKE(bench, sums, CHUNK * PARTS * PANEL);
+    return used;
+}
+
+/* For rows of at most `widest` values. */
 static int64_t lay_out_stage(int64_t widest, char *base, struct stage *stage) {
     int64_t used = 0;
-    stage->tile_rows = 0;
     TAKE(stage, narrowed, CHUNK * PARTS * widest / 2);
     TAKE(stage, row_scales, CHUNK);
-    TAKE(stage, sums, CHUNK * PARTS * PANEL);
-    return used;
+    return used + lay_out_bench(base + used, &stage->bench);
+}
+
+/* What a thread that may have used tiles does last. */
+static void leave(const struct bench *bench) {
+    if (bench->tile_rows) release_tiles();
 }
 
 /* Values in a word of activations. */
@@ -69,18 +95,20 @@ static void split(const float *x, int64_t count, word *to) {
     }
 }
 
-/* x [rows, inputs] as the words that the matrix is multiplied with. */
-static const word *enter(const struct matrix *matrix, int64_t rows, const word *x, struct stage *stage) {
+/* What x [rows, inputs] makes of the matrix, as the words that it is multiplied with. */
+static struct multiplied enter(const struct matrix *matrix, int64_t rows, const word *x, enum mode mode,
+                               struct stage *stage) {
     int64_t inputs = matrix->inputs;
-    if (matrix->kind != BYTES && matrix->parts != PARTS) return x;
-    for (int64_t row = 0; row < rows; row++) {
+    int is_narrowed = matrix->kind == BYTES || matrix->parts == PARTS;
+    for (int64_t row = 0; is_narrowed && row < rows; row++) {
         const float *from = (const float *)x + row * inputs;
         if (matrix->kind == BYTES)
             stage->row_scales[row] = narrow_to_bytes(from, inputs, stage->narrowed + row * steps_of(matrix));
         else
             split(from, inputs, stage->narrowed + row * PARTS * inputs / 2);
     }
-    return stage->narrowed;
+    x = is_narrowed ? stage->narrowed : x;
+    return (struct multiplied){matrix, rows, x, stage->row_scales, matrix->outputs, mode};
 }
 
 /* What a row's sums are in the end, at `lane` of a panel. */
@@ -94,57 +122,62 @@ INLINE vec settled(int kind, int64_t parts, const struct matrix *matrix, int64_t
 }
 
 /* Kind and parts are known where this is inlined. */
-INLINE void settle_as(int kind, int64_t parts, const struct matrix *matrix, int64_t output, int64_t width, int64_t rows,
-                      const struct stage *stage, float *out, enum mode mode) {
-    const float *sums = stage->sums;
-    int64_t outputs = matrix->outputs, whole = width / LANES * LANES;
-    for (int64_t row = 0; row < rows; row++, sums += parts * PANEL, out += outputs) {
-        float row_scale = kind == BYTES ? stage->row_scales[row] : 1.0f;
+INLINE void settle_as(int kind, int64_t parts, const struct multiplied *product, int64_t output, int64_t width,
+                      const float *sums, float *out) {
+    int64_t whole = width / LANES * LANES;
+    for (int64_t row = 0; row < product->rows; row++, sums += parts * PANEL, out += product->out_stride) {
+        float row_scale = kind == BYTES ? product->row_scales[row] : 1.0f;
         for (int64_t lane = 0; lane < whole; lane += LANES) {
-            vec sum = settled(kind, parts, matrix, output, sums, lane, row_scale);
-            store(out + lane, mode == ADD ? load(out + lane) + sum : sum);
+            vec sum = settled(kind, parts, product->matrix, output, sums, lane, row_scale);
+            store(out + lane, product->mode == ADD ? load(out + lane) + sum : sum);
         }
         if (whole == width) continue;
-        vec sum = settled(kind, parts, matrix, output, sums, whole, row_scale);
-        for (int64_t i = whole; i < width; i++) out[i] = mode == ADD ? out[i] + sum[i - whole] : sum[i - whole];
+        vec sum = settled(kind, parts, product->matrix, output, sums, whole, row_scale);
+        for (int64_t i = whole; i < width; i++)
+            out[i] = product->mode == ADD ? out[i] + sum[i - whole] : sum[i - whole];
     }
 }
 
 /* Sums of tiles [rows, parts, PANEL] into the first `width` outputs of a panel. */
-static void settle(const struct matrix *matrix, int64_t output, int64_t width, int64_t rows, const struct stage *stage,
-                   float *out, enum mode mode) {
-    if (matrix->kind == BYTES)
-        settle_as(BYTES, 1, matrix, output, width, rows, stage, out, mode);
-    else if (matrix->parts == PARTS)
-        settle_as(PAIRED, PARTS, matrix, output, width, rows, stage, out, mode);
+static void settle(const struct multiplied *product, int64_t output, int64_t width, const float *sums, float *out) {
+    if (product->matrix->kind == BYTES)
+        settle_as(BYTES, 1, product, output, width, sums, out);
+    else if (product->matrix->parts == PARTS)
+        settle_as(PAIRED, PARTS, product, output, width, sums, out);
     else
-        settle_as(PAIRED, 1, matrix, output, width, rows, stage, out, mode);
+        settle_as(PAIRED, 1, product, output, width, sums, out);
 }
 
 /* Tiles hold so many rows from now on. */
-INLINE void shape(struct stage *stage, int64_t rows) {
-    if (rows != stage->tile_rows) shape_tiles(stage->tile_rows = rows);
+INLINE void shape(struct bench *bench, int64_t rows) {
+    if (rows != bench->tile_rows) shape_tiles(bench->tile_rows = rows);
+}
+
+INLINE const word *panel_at(const struct matrix *matrix, int64_t output, int64_t stride) {
+    return matrix->panels + output / PANEL * steps_of(matrix) * stride;
 }
 
 /* Rows go through tiles in blocks of one size; the last one ends with the last row, and may begin in the one before.
  * What tiles add up in the end goes straight to its place, anything else over `sums`. */
-static void product_in_tiles(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
-                             struct stage *stage) {
-    int64_t steps = steps_of(matrix), lines = rows * matrix->parts;
-    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines), outputs = matrix->outputs;
-    int is_plain = matrix->kind == PAIRED && matrix->parts == 1 && mode == WRITE;
-    struct task task = {matrix->panels, PANEL, steps, x, steps, stage->sums, PANEL, WRITE};
-    shape(stage, size);
-    for (int64_t first = 0; first < outputs; first += PANEL, task.panel += steps * PANEL) {
-        int is_settled = is_plain && outputs - first >= PANEL;
-        float *sums = is_settled ? out + first : stage->sums;
-        task.out_stride = is_settled ? outputs : PANEL;
+static void multiply_in_tiles(const struct multiplied *product, int64_t first, int64_t end, float *out,
+                              struct bench *bench) {
+    const struct matrix *matrix = product->matrix;
+    int64_t steps = steps_of(matrix), lines = product->rows * matrix->parts;
+    int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
+    int is_plain = matrix->kind == PAIRED && matrix->parts == 1 && product->mode == WRITE;
+    const word *panel = panel_at(matrix, first, PANEL);
+    struct task task = {panel, PANEL, steps, product->x, steps, bench->sums, PANEL, WRITE};
+    shape(bench, size);
+    for (; first < end; first += PANEL, out += PANEL, task.panel += steps * PANEL) {
+        int is_settled = is_plain && end - first >= PANEL;
+        float *sums = is_settled ? out : bench->sums;
+        task.out_stride = is_settled ? product->out_stride : PANEL;
         for (int64_t block = 0; block < lines; block += size) {
             int64_t line = least(block, lines - size);
-            task.x = x + line * steps, task.out = sums + line * task.out_stride;
+            task.x = product->x + line * steps, task.out = sums + line * task.out_stride;
             multiply_tiles(VECTORS, (int)matrix->kind, &task);
         }
-        if (!is_settled) settle(matrix, first, least(outputs - first, PANEL), rows, stage, out + first, mode);
+        if (!is_settled) settle(product, first, least(end - first, PANEL), bench->sums, out);
     }
 }
 
@@ -161,11 +194,11 @@ static void multiply_edge(int rows, int64_t width, int kind, struct task task) {
         memcpy(out + row * out_stride, sums + row * PANEL, (size_t)width * sizeof *out);
 }
 
-/* Products with as many whole panels as go together; returns for how many outputs. */
-static int64_t product_abreast(const struct matrix *matrix, struct task task, int64_t rows) {
-    int64_t together = panels_abreast(rows, matrix->kind), first = 0;
-    if (together <= 1) return 0;
-    for (; first + together * PANEL <= matrix->outputs; first += together * PANEL) {
+/* Products with as many whole panels as go together, from output `first` on; returns where they end. */
+static int64_t multiply_whole(const struct matrix *matrix, struct task task, int64_t rows, int64_t first, int64_t end) {
+    int64_t together = panels_abreast(rows, matrix->kind);
+    if (together <= 1) return first;
+    for (; first + together * PANEL <= end; first += together * PANEL) {
         if (rows == 1)
             multiply_abreast(1, MOST_ABREAST, &task);
         else
@@ -175,22 +208,23 @@ static int64_t product_abreast(const struct matrix *matrix, struct task task, in
     return first;
 }
 
-static void product_in_panels(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
-                              const struct stage *stage) {
-    int64_t outputs = matrix->outputs, stride = stride_of(matrix->kind);
-    int64_t steps = steps_of(matrix);
+static void multiply_in_panels(const struct multiplied *product, int64_t first, int64_t end, float *out) {
+    const struct matrix *matrix = product->matrix;
+    int64_t stride = stride_of(matrix->kind), steps = steps_of(matrix), rows = product->rows;
     int kind = (int)matrix->kind;
-    struct task task = {matrix->panels, stride, steps, x, steps, out, outputs, mode};
-    int64_t first = product_abreast(matrix, task, rows);
-    task.panel += first / PANEL * steps * stride;
-    for (; first < outputs; first += PANEL, task.panel += steps * stride) {
-        int64_t width = least(outputs - first, PANEL);
+    struct task task = {panel_at(matrix, first, stride), stride, steps, product->x, steps, out, product->out_stride,
+                        product->mode};
+    int64_t begin = first;
+    first = multiply_whole(matrix, task, rows, first, end);
+    task.panel += (first - begin) / PANEL * steps * stride, out += first - begin;
+    for (; first < end; first += PANEL, out += PANEL, task.panel += steps * stride) {
+        int64_t width = least(end - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
             size = next_rows(rows - row, kind);
-            task.x = x + row * steps, task.out = out + row * outputs + first;
+            task.x = product->x + row * steps, task.out = out + row * product->out_stride;
             if (kind == BYTES)
                 task.scales = matrix->scales + first, task.offsets = matrix->offsets + first,
-                task.row_scales = stage->row_scales + row;
+                task.row_scales = product->row_scales + row;
             /* Few rows wait for memory anyway, and are better served by the CPU's own guesses: 2 to 4 rows of the 20 M
              * talker take 0.84 to 0.89 of the time so (EPYC, avx512_bf16). */
             task.next = rows > 4 ? task.panel + steps * stride : task.panel;
@@ -202,35 +236,29 @@ static void product_in_panels(const struct matrix *matrix, int64_t rows, const w
     }
 }
 
-static void add_bias(const struct matrix *matrix, int64_t rows, float *out) {
-    for (int64_t row = 0; row < rows; row++, out += matrix->outputs)
-        for (int64_t i = 0; i < matrix->outputs; i++) out[i] += matrix->bias[i];
+static void add_bias(const struct multiplied *product, int64_t first, int64_t end, float *out) {
+    for (int64_t row = 0; row < product->rows; row++, out += product->out_stride)
+        for (int64_t i = first; i < end; i++) out[i - first] += product->matrix->bias[i];
 }
 
-/* out [rows, outputs] = W x + bias, or out += that, for rows x that have entered. */
-static void multiply_rows_with(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
-                               struct stage *stage) {
-    if (matrix->parts)
-        product_in_tiles(matrix, rows, x, out, mode, stage);
+/* The outputs from `first`, which begins a panel, to `end`, into or onto out, where output `first` of the first row
+ * is. */
+static void multiply_outputs(const struct multiplied *product, int64_t first, int64_t end, float *out,
+                             struct bench *bench) {
+    if (product->matrix->parts)
+        multiply_in_tiles(product, first, end, out, bench);
     else
-        product_in_panels(matrix, rows, x, out, mode, stage);
-    if (matrix->bias) add_bias(matrix, rows, out);
+        multiply_in_panels(product, first, end, out);
+    if (product->matrix->bias) add_bias(product, first, end, out);
 }
 
-/* The same for x [rows, inputs]: in words of pairs where W is that, else floats. */
+/* out [rows, outputs] = W x + bias, or out += that, for x [rows, inputs]: in words of pairs where W is that, else
+ * floats. */
 static void product(const struct matrix *matrix, int64_t rows, const word *x, float *out, enum mode mode,
                     struct stage *stage) {
-    if (rows) multiply_rows_with(matrix, rows, enter(matrix, rows, x, stage), out, mode, stage);
-}
-
-/* `outputs` of a matrix's outputs from `first` on, which begins a panel. */
-static struct matrix slice_of(const struct matrix *matrix, int64_t first, int64_t outputs) {
-    struct matrix slice = *matrix;
-    slice.panels += first / PANEL * steps_of(matrix) * stride_of(matrix->kind);
-    slice.outputs = outputs;
-    if (matrix->kind == BYTES) slice.scales += first, slice.offsets += first;
-    if (matrix->bias) slice.bias += first;
-    return slice;
+    if (!rows) return;
+    struct multiplied all = enter(matrix, rows, x, mode, stage);
+    multiply_outputs(&all, 0, matrix->outputs, out, &stage->bench);
 }
 
 int64_t talkahead_packed_bytes(int64_t inputs, int64_t outputs, int64_t kind) {

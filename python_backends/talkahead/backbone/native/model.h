@@ -3,6 +3,7 @@
 
 #include "bursts.h"
 #include "matrices.h"
+#include "team.h"
 
 struct layer {
     const float *attention_norm, *mlp_norm; /* [D] */
@@ -27,6 +28,7 @@ struct model {
     int64_t aligned_layer, aligned_head; /* whose scores say which row of the prompt is spoken; -1: none */
     const int64_t *prompts;              /* [slots]: rows of each one's prompt */
     int32_t *aligned;                    /* [slots, positions]: the row of its prompt that each scores highest */
+    struct helpers helpers;              /* in what the layers compute */
 };
 
 struct row {
@@ -35,10 +37,19 @@ struct row {
     const int32_t *parents; /* of its burst's rows; NULL for a chain */
 };
 
-struct workspace {
-    float *x, *qkv, *gate_up, *scores, *mixed, *turned;
-    word *normed, *gated, *queries, *key, *tail;
+/* What one thread has for itself. */
+struct desk {
+    float *gate_up, *scores, *mixed, *turned;
+    word *key, *tail;
     int64_t *seen;
+    struct bench bench;
+};
+
+struct workspace {
+    float *x, *qkv;
+    word *normed, *gated, *queries;
     struct row *rows;
+    int64_t num_bursts, *bursts; /* of the chunk, and which row each begins with, up to the end */
     struct stage stage;
+    struct desk desks[MEMBERS];
 };

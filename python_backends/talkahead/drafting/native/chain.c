@@ -107,7 +107,7 @@ static void project(const struct drafter *drafter, int64_t depth, int64_t rows, 
         count = least(rows, CHUNK);
         product(&drafter->modules[depth].projector, count, (const word *)states, x, ADD, &stage);
     }
-    if (stage.tile_rows) release_tiles();
+    leave(&stage.bench);
 }
 
 /* Feeds each row up to W of the positions that it lacks before ends [S]; returns -1 if they do not fit, 1 if some are

@@ -163,5 +163,5 @@ void talkahead_grow(const struct heads *heads, const struct growth *growth, cons
             first += growth->sizes[level], growing = growth->grown[level], grows += growing;
         }
     }
-    if (room.stage.tile_rows) release_tiles();
+    leave(&room.stage.bench);
 }

@@ -167,5 +167,5 @@ void talkahead_run_network(const struct network *network, char *memory, const st
     struct network_room room;
     lay_out_network(network, memory, &room);
     for (int64_t window = 0; window < windows->count; window++) run_window(network, windows, window, &room);
-    if (room.stage.tile_rows) release_tiles();
+    leave(&room.stage.bench);
 }

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "engine",
         help="as its parameter `engine` has it, the talker's `decoder`; the server says which there are",
     )
-    add("--precision", help="of the talker's products: float32, bfloat16 or int8 (as it is)")
+    add("--precision", help="of the talker's products: float32, bfloat16, int8 or int4 (as it is)")
     add("--server", default="127.0.0.1:8001", metavar="HOST:PORT", help="its gRPC address (%(default)s)")
     add("--model-control", type=Path, required=True, metavar="FILE", help="the server's own")
 

@@ -1,8 +1,9 @@
 """`python -m perf.precision`: what narrow products change in what the shipped talker says.
 
-The talker speaks every text in float32. The same frames are scored again in bfloat16 or int8, teacher forced,
-for the errors of logits, the most likely frames that change, and the draws that change though their noise is
-the same. Then that precision speaks alone, for the share of utterances that part from float32's and where.
+The talker speaks every text in float32. The same frames are scored again in bfloat16, int8 or int4, teacher
+forced, for the errors of logits, the most likely frames that change, and the draws that change though their
+noise is the same. Then that precision speaks alone, for the share of utterances that part from float32's and
+where.
 """
 
 from __future__ import annotations

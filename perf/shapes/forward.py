@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
+from talkahead.backbone.native_matrix import weight_bytes
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
@@ -70,7 +71,7 @@ class OurForward:
         for slot in range(rows):
             self._decoder.prefill([slot], self._prompt, [cache])
         self.memory_bytes = self._decoder.memory.total
-        self.weight_bytes = parameters_read(checkpoint) * precision.dtype.itemsize
+        self.weight_bytes = round(parameters_read(checkpoint) * weight_bytes(precision.dtype))
 
     def prefill(self) -> Call:
         return lambda: self._decoder.prefill([0], self._prompt, [self._prompt.shape[1]])

@@ -13,8 +13,8 @@ from perf.shapes.forward import Call, parameters_read
 from perf.talker.gguf_file import TYPES, write_gguf
 from perf.talker.llama_cpp_talker import Batch, context_settings, load_model
 
-_BYTES_PER_WEIGHT = {"bfloat16": 2.0, "Q8_0": 34 / 32}
-"""Q8_0 keeps blocks of 32 bytes with a scale of two."""
+_BYTES_PER_WEIGHT = {"bfloat16": 2.0, "Q8_0": 34 / 32, "Q4_0": 18 / 32}
+"""The latter two keep blocks of 32 weights with a scale of two bytes."""
 _KV_BYTES = 2
 """It keeps keys and values in float16."""
 PRECISIONS = tuple(_BYTES_PER_WEIGHT)

@@ -16,6 +16,7 @@ TYPES = {
     "bfloat16": GGMLQuantizationType.BF16,
     "float16": GGMLQuantizationType.F16,
     "Q8_0": GGMLQuantizationType.Q8_0,
+    "Q4_0": GGMLQuantizationType.Q4_0,
 }
 """Of the matrices."""
 

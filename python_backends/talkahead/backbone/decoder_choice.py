@@ -13,6 +13,7 @@ from talkahead.backbone import decoder_config
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
+from talkahead.backbone.native_matrix import INT4
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.generation_config import AlignmentHead
@@ -35,6 +36,7 @@ class Precision(StrEnum):
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
     INT8 = "int8"
+    INT4 = "int4"
 
     @property
     def dtype(self) -> torch.dtype:
@@ -64,9 +66,9 @@ def load_decoder(
 
     Where `state` holds no last norm, the head reads the last layer.
 
-    int8 is the native decoder's; torch narrows to bfloat16 instead. Where torch stands in for the native
-    decoder, it computes in float32: its rows are rounded by company, which narrow products would turn into
-    other tokens.
+    int8 and int4 are the native decoder's; torch narrows to bfloat16 instead. Where torch stands in for the
+    native decoder, it computes in float32: its rows are rounded by company, which narrow products would turn
+    into other tokens.
 
     Args:
         ahead: positions behind the last that a draft may run ahead of its target.
@@ -112,7 +114,7 @@ def load_decoder(
         num_slots=num_slots,
         max_positions=max_positions,
         max_nodes=max_nodes,
-        dtype=torch.bfloat16 if dtype is torch.int8 else dtype,
+        dtype=torchs_own(dtype),
         device=device,
         memory_bytes=memory_bytes,
         head_of=head_of if isinstance(head_of, SlotDecoder) else None,
@@ -142,6 +144,11 @@ def count_memory(
         return NativeDecoder.count_memory(*sizes, dtype if can_multiply(dtype) else torch.float32)
     except NativeUnavailable:
         return SlotDecoder.count_memory(*sizes, torch.float32)
+
+
+def torchs_own(dtype: torch.dtype) -> torch.dtype:
+    """What torch multiplies in where native code does so in whole numbers."""
+    return torch.bfloat16 if dtype in (torch.int8, INT4) else dtype
 
 
 def can_serve_natively(dtype: torch.dtype, device: torch.device | str) -> bool:

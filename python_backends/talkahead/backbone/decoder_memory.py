@@ -38,7 +38,7 @@ class DecoderMemory:
         cls,
         config: DecoderConfig,
         *,
-        weight_bytes: int,
+        weight_bytes: float,
         embedding_bytes: int,
         kv_bytes: int,
         num_slots: int,
@@ -53,8 +53,11 @@ class DecoderMemory:
         shapes = tensor_shapes(config)
         table = shapes.pop(EMBEDDINGS)
         shapes[HEAD] = table
-        weights = sum(
-            prod(shape) * (weight_bytes if len(shape) == 2 else _VECTOR_BYTES) for shape in shapes.values()
+        weights = round(
+            sum(
+                prod(shape) * (weight_bytes if len(shape) == 2 else _VECTOR_BYTES)
+                for shape in shapes.values()
+            )
         )
         values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
         slot = values * kv_bytes * -(-num_positions // panel) * panel

@@ -5,7 +5,8 @@ A row's logits are bitwise the same alone or among neighbours, in any slot, as a
 tiles for that, floats enter products as three bfloat16 values that add up to them. In bfloat16,
 weights, keys, values and what enters a product are rounded to it; sums, norms and the residual stream stay
 float32. int8 is bfloat16 but for the weights and what they are multiplied with: whole numbers, with a scale
-for each output and for each row.
+for each output and for each row. int4 is int8 but for the weights: whole numbers of four bits, with a scale
+for each output of 32 neighbouring inputs.
 
 Shapes: S running rows, N nodes of a tree, B prompts of at most P rows, T rows of all, D hidden size,
 V vocabulary.
@@ -28,7 +29,7 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
-from talkahead.backbone.native_matrix import MatrixPacker, is_narrow
+from talkahead.backbone.native_matrix import INT4, MatrixPacker, is_narrow, weight_bytes
 from talkahead.backbone.native_team import helpers_of
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
@@ -43,7 +44,7 @@ SOURCE = Path(__file__).parent / "native" / "decoder.c"
 _Layer, _Model, _Bursts = (native_struct(SOURCE, name) for name in ("layer", "model", "bursts"))
 _PAIRS, _BYTES, _TILES = 1, 2, 4
 """What `talkahead_abilities` is the sum of."""
-_NEEDED = {torch.float32: 0, torch.bfloat16: _PAIRS, torch.int8: _BYTES}
+_NEEDED = {torch.float32: 0, torch.bfloat16: _PAIRS, torch.int8: _BYTES, INT4: _BYTES}
 """What of these it must have."""
 _TILE = 32
 """bfloat16 values of a tile's row: heads whose size is a whole multiple of it attend in tiles."""
@@ -96,7 +97,7 @@ class NativeDecoder(CachedDecoder):
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
         max_nodes: the largest tree; that many scratch positions lie behind each slot.
-        precision: float32, or bfloat16 or int8 where the CPU `can_multiply` it.
+        precision: float32, or bfloat16, int8 or int4 where the CPU `can_multiply` it.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head and precision, whose packed head is read in place of a copy.
         alignment_head: see `CachedDecoder`.
@@ -162,7 +163,7 @@ class NativeDecoder(CachedDecoder):
         kept_bytes = 2 if kept is torch.bfloat16 else 4
         return DecoderMemory.of(
             config,
-            weight_bytes=kept_bytes if precision is torch.float32 else precision.itemsize,
+            weight_bytes=kept_bytes if precision is torch.float32 else weight_bytes(precision),
             embedding_bytes=kept_bytes,
             kv_bytes=4 // _packing_of(precision),
             num_slots=num_slots,

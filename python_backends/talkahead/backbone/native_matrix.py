@@ -13,13 +13,22 @@ from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import NativeLibrary
 
 Matrix = native_struct(Path(__file__).parent / "native" / "matrices.h", "matrix")
-_BFLOAT16, _FLOAT32, _PAIRED, _BYTES = 0, 1, 2, 3
+_BFLOAT16, _FLOAT32, _PAIRED, _BYTES, _NIBBLES = range(5)
 _TILE_BYTES = 64
 """Of the inputs that a tile holds."""
 _BLOCK = 1024
 """Outputs that are packed at once: whole panels."""
 _PARTS = 3
 """bfloat16 values that a float becomes in tiles."""
+INT4: torch.dtype = vars(torch)["int4"]
+"""Which torch's stubs do not have."""
+GROUP = 32
+"""Neighbouring inputs whose weights of four bits have one scale."""
+
+
+def weight_bytes(precision: torch.dtype) -> float:
+    """Of one weight, with its share of a group's scale."""
+    return (4 + 16 / GROUP) / 8 if precision is INT4 else precision.itemsize
 
 
 class MatrixPacker:
@@ -49,6 +58,8 @@ class MatrixPacker:
         """From [outputs, inputs] and [outputs]; block by block, so that little of it is ever floats."""
         outputs, inputs = weight.shape
         kind, parts = self._kind_of(weight)
+        if kind == _NIBBLES:
+            return self._pack_nibbles(weight, bias)
         padding = -inputs % _TILE_BYTES if kind == _BYTES and parts else 0
         lines = inputs + padding
         panels = self._arena.take(self._library.talkahead_packed_bytes(lines, outputs, kind))
@@ -78,9 +89,32 @@ class MatrixPacker:
             bias=None if bias is None else self.keep(bias),
         )
 
+    def _pack_nibbles(self, weight: Tensor, bias: Tensor | None) -> NativeStruct:
+        outputs, inputs = weight.shape
+        panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, _NIBBLES))
+        self._kept.append(panels)
+        for first in range(0, outputs, _BLOCK):
+            whole, scales = in_groups(plain(weight[first : first + _BLOCK]))
+            start = panels.data_ptr() + self._library.talkahead_packed_bytes(inputs, first, _NIBBLES)
+            self._library.talkahead_pack_nibbles(
+                whole.data_ptr(), scales.data_ptr(), inputs, len(whole), start
+            )
+        return Matrix(
+            panels=panels.data_ptr(),
+            inputs=inputs,
+            outputs=outputs,
+            kind=_NIBBLES,
+            parts=0,
+            scales=None,
+            offsets=None,
+            bias=None if bias is None else self.keep(bias),
+        )
+
     def _kind_of(self, weight: Tensor) -> tuple[int, int]:
-        """How it lies, and `parts` of the matrix."""
-        if self._precision is torch.int8:
+        """How it lies, and `parts` of the matrix. What fills no groups of four bits lies as bytes."""
+        if self._precision is INT4 and weight.shape[1] % GROUP == 0:
+            return _NIBBLES, 0
+        if self._precision in (torch.int8, INT4):
             return _BYTES, int(self._in_tiles)
         in_tiles = self._in_tiles and weight.shape[1] * 2 % _TILE_BYTES == 0
         if self._precision is torch.bfloat16:
@@ -94,6 +128,16 @@ class MatrixPacker:
         panel = self._library.talkahead_panel()
         self._kept.append(functional.pad(column, (0, -len(column) % panel)))
         return self._kept[-1].data_ptr()
+
+
+def in_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights [outputs, inputs] as whole numbers from -8 to 7, and the scales of their groups [outputs,
+    inputs / GROUP], which bfloat16 holds. A group's largest weight becomes -8."""
+    groups = weight.view(len(weight), -1, GROUP)
+    largest = groups.gather(2, groups.abs().argmax(2, keepdim=True))
+    scales = (largest / -8).bfloat16().float()
+    whole = (groups / torch.where(scales == 0, 1, scales)).round().clamp(-8, 7)
+    return whole.flatten(1).contiguous(), scales[..., 0].contiguous()
 
 
 def plain(tensor: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles
-from talkahead.backbone.native_matrix import Matrix, MatrixPacker, plain
+from talkahead.backbone.native_matrix import INT4, Matrix, MatrixPacker, plain
 from talkahead.native_declarations import NativeStruct
 
 
@@ -17,17 +17,17 @@ class DraftMatrices:
     """Packs matrices, and holds what C points at.
 
     In float32 and bfloat16 what meets them stays float32, and weights are what they are, rounded
-    to bfloat16 in the latter; in int8 products are of whole numbers.
+    to bfloat16 in the latter; in int8 and int4 products are of whole numbers.
 
     Args:
         precision: of products; what the CPU does not multiply is float32.
     """
 
     def __init__(self, precision: torch.dtype) -> None:
-        is_bytes = precision is torch.int8 and can_multiply(precision)
+        is_whole = precision in (torch.int8, INT4) and can_multiply(precision)
         self._is_rounded = precision is torch.bfloat16
         self._packer = MatrixPacker(
-            decoder_library(), torch.int8 if is_bytes else torch.float32, in_tiles=has_tiles()
+            decoder_library(), precision if is_whole else torch.float32, in_tiles=has_tiles()
         )
 
     def pack(self, weights: Sequence[Tensor]) -> Array[NativeStruct]:

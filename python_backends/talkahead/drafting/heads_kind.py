@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, Checkpoint
-from talkahead.backbone.decoder_choice import DecoderChoice, can_serve_natively
+from talkahead.backbone.decoder_choice import DecoderChoice, can_serve_natively, torchs_own
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_files import WEIGHTS
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
@@ -71,7 +71,7 @@ def _placed(heads: DraftHeads, pool: DraftPool) -> tuple[DraftHeads, NativeHeads
     """The heads where they run and as narrow as they run, and the same in C, where that is possible."""
     native = _native_heads(heads, pool)
     heads = heads.to(pool.device, _wide(pool))
-    heads.narrow(torch.bfloat16 if pool.dtype is torch.int8 else pool.dtype)
+    heads.narrow(torchs_own(pool.dtype))
     return heads, native
 
 
@@ -89,4 +89,5 @@ def _native_heads(heads: DraftHeads, pool: DraftPool) -> NativeHeads | None:
 
 def _wide(pool: DraftPool) -> torch.dtype:
     """Of hidden states: products alone are narrow."""
-    return torch.float32 if pool.dtype in (torch.bfloat16, torch.int8) else pool.dtype
+    own = torchs_own(pool.dtype)
+    return torch.float32 if own is torch.bfloat16 else own

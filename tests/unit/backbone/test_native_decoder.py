@@ -21,6 +21,7 @@ from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
+from talkahead.backbone.native_matrix import GROUP, in_groups
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
@@ -32,11 +33,16 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
 
-NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5}
+NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5, torch.int4: 4.0}
 """Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-NEEDED = {"float32": (), "bfloat16": ("bfloat16",), "int8": ("int8",)}
+PRECISIONS = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.int8,
+    "int4": torch.int4,
+}
+NEEDED = {"float32": (), "bfloat16": ("bfloat16",), "int8": ("int8",), "int4": ("int8",)}
 WAYS = [
     *(
         pytest.param((one, False), id=f"{name} in panels", marks=pytest.mark.needs(*NEEDED[name]))
@@ -167,6 +173,27 @@ def test_logits_are_near_those_of_double_precision(
         last = [random.randrange(nodes) for _ in slots]
         for decoder in (native, exact):
             keep(decoder, tree.shape, last, rows)
+
+
+@pytest.mark.needs("int8")
+@pytest.mark.parametrize("name", ["as served", "grouped heads"])
+def test_weights_of_four_bits_are_what_rounding_makes_of_them(name: str) -> None:
+    """As near as weights of bytes are to those of double precision, which here are rounded alike."""
+    config, state = CONFIGS[name], make_state(CONFIGS[name])
+    rounded = {
+        name: value if value.dim() < 2 or "embed" in name else _of_four_bits(value)
+        for name, value in state.items()
+    }
+    native, exact = make_native(config, state, torch.int4), make_torch(config, rounded, torch.float64)
+    prompts = make_prompts(native, 61, 1, 30)
+    ours, theirs = (prefill(one, [3, 4, 5], prompts) for one in (native, exact))
+    assert error(ours, theirs) < NEAR[torch.int8]
+    assert error(ours, prefill(make_torch(config, state, torch.float64), [3, 4, 5], prompts)) > 0.3
+
+
+def _of_four_bits(weight: Tensor) -> Tensor:
+    whole, scales = in_groups(weight)
+    return whole * scales.repeat_interleave(GROUP, 1)
 
 
 @pytest.mark.parametrize("is_native", [True, False], ids=["native", "torch"])
@@ -432,7 +459,7 @@ def test_each_choice_gives_its_decoder() -> None:
     assert isinstance(choose(DecoderChoice.TORCH, SMALL), SlotDecoder)
     assert isinstance(choose(DecoderChoice.AUTO, SMALL, torch.float64), SlotDecoder)
     assert isinstance(choose(DecoderChoice.TORCH, SMALL, torch.bfloat16), SlotDecoder)
-    with pytest.raises(TalkaheadError, match=r"float32, bfloat16, int8 on a CPU, not in torch\.float64"):
+    with pytest.raises(TalkaheadError, match=r"float32, bfloat16, int8, int4 on a CPU, not in torch\.float64"):
         choose(DecoderChoice.NATIVE, SMALL, torch.float64)
 
 

@@ -10,7 +10,7 @@
 /* y = W x + bias with W [outputs, inputs], as panels of PANEL outputs, within a panel input by input. */
 struct matrix {
     const word *panels;
-    int64_t inputs, outputs, kind;
+    int64_t inputs, outputs, kind; /* of nibbles inputs are whole groups */
     int64_t parts;          /* 0: no tiles. 1: tiles. PARTS: tiles, with floats that come in as so many bfloat16 each */
     const float *scales;    /* of bytes: [outputs], in whole panels */
     const int32_t *offsets; /* of bytes: 128 times the sum of each output's weights */
@@ -26,7 +26,8 @@ struct bench {
 /* What enters products, narrowed, and the caller's bench. */
 struct stage {
     word *narrowed;    /* [CHUNK, PARTS, inputs / 2] */
-    float *row_scales; /* of bytes: [CHUNK] */
+    float *row_scales; /* of bytes and nibbles: [CHUNK] */
+    int32_t *begun;    /* of nibbles: [CHUNK, groups] */
     struct bench bench;
 };
 
@@ -35,7 +36,8 @@ struct multiplied {
     const struct matrix *matrix;
     int64_t rows;
     const word *x;
-    const float *row_scales; /* of bytes: [rows] */
+    const float *row_scales; /* of bytes and nibbles: [rows] */
+    const int32_t *begun;    /* of nibbles: [rows, groups] */
     int64_t out_stride;      /* from one row of what is written to the next */
     enum mode mode;
 };
@@ -57,6 +59,7 @@ static int64_t lay_out_stage(int64_t widest, char *base, struct stage *stage) {
     int64_t used = 0;
     TAKE(stage, narrowed, CHUNK * PARTS * widest / 2);
     TAKE(stage, row_scales, CHUNK);
+    TAKE(stage, begun, CHUNK * blocks_of(GROUP, widest));
     return used + lay_out_bench(base + used, &stage->bench);
 }
 
@@ -66,7 +69,7 @@ static void leave(const struct bench *bench) {
 }
 
 /* Values in a word of activations. */
-INLINE int64_t packing_of(int64_t kind) { return kind == BYTES ? 4 : kind == PAIRED ? 2 : 1; }
+INLINE int64_t packing_of(int64_t kind) { return kind == BYTES || kind == NIBBLES ? 4 : kind == PAIRED ? 2 : 1; }
 
 /* Words of a row that meets the matrix. Bytes in tiles are followed by weights of zero, up to a whole tile. */
 INLINE int64_t steps_of(const struct matrix *matrix) {
@@ -74,17 +77,28 @@ INLINE int64_t steps_of(const struct matrix *matrix) {
     return matrix->kind == BYTES && matrix->parts ? blocks_of(TILE_WORDS, steps) * TILE_WORDS : steps;
 }
 
-/* x [count] as whole numbers from 1 to 255, where 128 is zero; returns what a step between them is worth. */
-static float narrow_to_bytes(const float *x, int64_t count, word *to) {
+/* x [count] as whole numbers from 1 to 255 where `zero` is 128, from -127 to 127 where it is 0; returns what a step
+ * between them is worth. */
+static float narrow_to_bytes(const float *x, int64_t count, float zero, word *to) {
     vec largest = {0};
     for (int64_t i = 0; i < count; i += LANES) largest = larger(larger(load(x + i), -load(x + i)), largest);
     float best = largest_lane(larger(largest, spread(1e-30f)));
-    const float rounder = 12582912.0f + 128.0f; /* as in the exponential: whole numbers in the low bits */
+    const float rounder = 12582912.0f + zero; /* as in the exponential: whole numbers in the low bits */
     for (int64_t i = 0; i < count; i += LANES) {
         ivec whole = (ivec)(load(x + i) * (127.0f / best) + rounder) & 0xff;
         *(loose_bytes *)((uint8_t *)to + i) = __builtin_convertvector(whole, loose_bytes);
     }
     return best / 127.0f;
+}
+
+/* Where the sums of groups begin: at -8 times the sum of each group's bytes of x, as 8 is zero. */
+static void begin_groups(const word *x, int64_t groups, int32_t *begun) {
+    const int8_t *bytes = (const int8_t *)x;
+    for (int64_t group = 0; group < groups; group++, bytes += GROUP) {
+        int32_t sum = 0;
+        for (int64_t i = 0; i < GROUP; i++) sum += bytes[i];
+        begun[group] = -8 * sum;
+    }
 }
 
 /* x [count] as PARTS rows of bfloat16 that add up to it, in pairs. */
@@ -99,16 +113,18 @@ static void split(const float *x, int64_t count, word *to) {
 static struct multiplied enter(const struct matrix *matrix, int64_t rows, const word *x, enum mode mode,
                                struct stage *stage) {
     int64_t inputs = matrix->inputs;
-    int is_narrowed = matrix->kind == BYTES || matrix->parts == PARTS;
+    int is_narrowed = packing_of(matrix->kind) == 4 || matrix->parts == PARTS;
     for (int64_t row = 0; is_narrowed && row < rows; row++) {
         const float *from = (const float *)x + row * inputs;
-        if (matrix->kind == BYTES)
-            stage->row_scales[row] = narrow_to_bytes(from, inputs, stage->narrowed + row * steps_of(matrix));
+        word *to = stage->narrowed + row * (matrix->parts == PARTS ? PARTS * inputs / 2 : steps_of(matrix));
+        if (matrix->parts == PARTS)
+            split(from, inputs, to);
         else
-            split(from, inputs, stage->narrowed + row * PARTS * inputs / 2);
+            stage->row_scales[row] = narrow_to_bytes(from, inputs, matrix->kind == BYTES ? 128.0f : 0.0f, to);
+        if (matrix->kind == NIBBLES) begin_groups(to, inputs / GROUP, stage->begun + row * (inputs / GROUP));
     }
     x = is_narrowed ? stage->narrowed : x;
-    return (struct multiplied){matrix, rows, x, stage->row_scales, matrix->outputs, mode};
+    return (struct multiplied){matrix, rows, x, stage->row_scales, stage->begun, matrix->outputs, mode};
 }
 
 /* What a row's sums are in the end, at `lane` of a panel. */
@@ -153,8 +169,9 @@ INLINE void shape(struct bench *bench, int64_t rows) {
     if (rows != bench->tile_rows) shape_tiles(bench->tile_rows = rows);
 }
 
-INLINE const word *panel_at(const struct matrix *matrix, int64_t output, int64_t stride) {
-    return matrix->panels + output / PANEL * steps_of(matrix) * stride;
+/* Words of a panel of so many steps. */
+INLINE int64_t panel_words(int64_t steps, int64_t kind) {
+    return kind == NIBBLES ? PANEL / STRIP * (steps / GROUP_WORDS) * GROUP_STRIDE : steps * stride_of(kind);
 }
 
 /* Rows go through tiles in blocks of one size; the last one ends with the last row, and may begin in the one before.
@@ -165,7 +182,7 @@ static void multiply_in_tiles(const struct multiplied *product, int64_t first, i
     int64_t steps = steps_of(matrix), lines = product->rows * matrix->parts;
     int64_t size = blocks_of(blocks_of(TILE_ROWS, lines), lines);
     int is_plain = matrix->kind == PAIRED && matrix->parts == 1 && product->mode == WRITE;
-    const word *panel = panel_at(matrix, first, PANEL);
+    const word *panel = matrix->panels + first / PANEL * steps * PANEL;
     struct task task = {panel, PANEL, steps, product->x, steps, bench->sums, PANEL, WRITE};
     shape(bench, size);
     for (; first < end; first += PANEL, out += PANEL, task.panel += steps * PANEL) {
@@ -210,24 +227,24 @@ static int64_t multiply_whole(const struct matrix *matrix, struct task task, int
 
 static void multiply_in_panels(const struct multiplied *product, int64_t first, int64_t end, float *out) {
     const struct matrix *matrix = product->matrix;
-    int64_t stride = stride_of(matrix->kind), steps = steps_of(matrix), rows = product->rows;
+    int64_t steps = steps_of(matrix), rows = product->rows, words = panel_words(steps, matrix->kind);
     int kind = (int)matrix->kind;
-    struct task task = {panel_at(matrix, first, stride), stride, steps, product->x, steps, out, product->out_stride,
-                        product->mode};
+    struct task task = {matrix->panels + first / PANEL * words, stride_of(kind), steps, product->x, steps, out,
+                        product->out_stride, product->mode};
     int64_t begin = first;
     first = multiply_whole(matrix, task, rows, first, end);
-    task.panel += (first - begin) / PANEL * steps * stride, out += first - begin;
-    for (; first < end; first += PANEL, out += PANEL, task.panel += steps * stride) {
+    task.panel += (first - begin) / PANEL * words, out += first - begin;
+    for (; first < end; first += PANEL, out += PANEL, task.panel += words) {
         int64_t width = least(end - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
             size = next_rows(rows - row, kind);
             task.x = product->x + row * steps, task.out = out + row * product->out_stride;
-            if (kind == BYTES)
-                task.scales = matrix->scales + first, task.offsets = matrix->offsets + first,
-                task.row_scales = product->row_scales + row;
+            task.row_scales = product->row_scales + row;
+            if (kind == BYTES) task.scales = matrix->scales + first, task.offsets = matrix->offsets + first;
+            if (kind == NIBBLES) task.begun = product->begun + row * (steps / GROUP_WORDS);
             /* Few rows wait for memory anyway, and are better served by the CPU's own guesses: 2 to 4 rows of the 20 M
              * talker take 0.84 to 0.89 of the time so (EPYC, avx512_bf16). */
-            task.next = rows > 4 ? task.panel + steps * stride : task.panel;
+            task.next = rows > 4 ? task.panel + words : task.panel;
             if (width == PANEL)
                 multiply((int)size, VECTORS, kind, &task);
             else
@@ -262,7 +279,7 @@ static void product(const struct matrix *matrix, int64_t rows, const word *x, fl
 }
 
 int64_t talkahead_packed_bytes(int64_t inputs, int64_t outputs, int64_t kind) {
-    return blocks_of(PANEL, outputs) * inputs / packing_of(kind) * stride_of(kind) * (int64_t)sizeof(word);
+    return blocks_of(PANEL, outputs) * panel_words(inputs / packing_of(kind), kind) * (int64_t)sizeof(word);
 }
 
 static uint32_t bits_of(const float *weights, int64_t inputs, int64_t outputs, int64_t output, int64_t input) {
@@ -293,6 +310,27 @@ void talkahead_pack(const float *weights, int64_t inputs, int64_t outputs, int64
                         bits = bits >> 16 | bits_of(weights, inputs, outputs, output, input + 1);
                     *to++ = bits;
                 }
+}
+
+/* A word of one output's nibbles, from `input` on. */
+static word eight_of(const float *weights, int64_t inputs, int64_t outputs, int64_t output, int64_t input) {
+    word eight = 0;
+    for (int i = 0; i < 8 && output < outputs; i++)
+        eight |= (word)(weights[output * inputs + input + i] + 8.0f) << (i < 4 ? 8 * i : 8 * (i - 4) + 4);
+    return eight;
+}
+
+/* Whole weights [outputs, inputs] from -8 to 7, and the scales of their groups [outputs, inputs / GROUP], which are
+ * exact in bfloat16, into panels of nibbles. */
+void talkahead_pack_nibbles(const float *weights, const float *scales, int64_t inputs, int64_t outputs, word *to) {
+    int64_t groups = inputs / GROUP, strips = blocks_of(PANEL, outputs) * (PANEL / STRIP);
+    for (int64_t first = 0; first < strips * STRIP; first += STRIP)
+        for (int64_t group = 0; group < groups; group++, to += STRIP / 2) {
+            for (int64_t input = group * GROUP; input < (group + 1) * GROUP; input += 8)
+                for (int64_t lane = 0; lane < STRIP; lane++) *to++ = eight_of(weights, inputs, outputs, first + lane, input);
+            for (int64_t lane = 0; lane < STRIP; lane++)
+                ((half_word *)to)[lane] = (half_word)(bits_of(scales, groups, outputs, first + lane, group) >> 16);
+        }
 }
 
 /* The sum of 1 where the CPU multiplies pairs, 2 where it multiplies bytes, and 4 where it has tiles for both. */

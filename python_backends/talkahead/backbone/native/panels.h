@@ -10,10 +10,17 @@
 #else
 #define ROWS_OF_BYTES 4 /* weights of bytes take two registers each while they are multiplied in halves of 16 bits */
 #endif
+#if defined(__AVX512F__)
+#define VECTORS_OF_NIBBLES 2 /* that are computed at once: each row has twice as many sums, whole numbers and floats */
+#define ROWS_OF_NIBBLES 6
+#else
+#define VECTORS_OF_NIBBLES 1
+#define ROWS_OF_NIBBLES 4
+#endif
 
-/* How weights lie: as bfloat16 to be widened, as float32, as bfloat16 in pairs of neighbouring inputs, or as bytes
- * in fours of them. */
-enum kind { BFLOAT16, FLOAT32, PAIRED, BYTES };
+/* How weights lie: as bfloat16 to be widened, as float32, as bfloat16 in pairs of neighbouring inputs, as bytes in
+ * fours of them, or as halves of bytes in eights (nibbles.h). */
+enum kind { BFLOAT16, FLOAT32, PAIRED, BYTES, NIBBLES };
 
 /* What becomes of a kernel's sums: they are written, are added to what is there, or go on from what is there. */
 enum mode { WRITE, ADD, CONTINUE };
@@ -27,8 +34,9 @@ struct task {
     float *out;
     int64_t out_stride;
     enum mode mode;
-    const float *scales, *row_scales; /* of bytes: [outputs], [rows] */
+    const float *scales, *row_scales; /* of bytes: [outputs], [rows]; the latter of nibbles too */
     const int32_t *offsets;
+    const int32_t *begun; /* of nibbles: [rows, x_stride / GROUP_WORDS] */
     const word *next; /* a panel of the same size that is wanted later: fetched meanwhile, into L2 */
 };
 
@@ -175,6 +183,8 @@ INLINE void multiply_kind(int rows, int vectors, int kind, const struct task *ta
     }
 }
 
+#include "nibbles.h"
+
 static __attribute__((noinline)) void multiply(int rows, int vectors, int kind, const struct task *task) {
     if (kind == PAIRED)
         multiply_kind(rows, vectors, PAIRED, task);
@@ -182,6 +192,8 @@ static __attribute__((noinline)) void multiply(int rows, int vectors, int kind, 
         multiply_kind(rows, vectors, FLOAT32, task);
     else if (kind == BYTES)
         multiply_rows(rows, VECTORS, BYTES, task);
+    else if (kind == NIBBLES)
+        multiply_nibbles(rows, task);
     else
         multiply_rows(rows, VECTORS, BFLOAT16, task);
 }
@@ -194,5 +206,6 @@ INLINE int64_t stride_of(int64_t kind) { return kind == BFLOAT16 ? PANEL / 2 : P
 
 /* Rows that go next, of those left: blocks of about one size, as few as can be. */
 INLINE int64_t next_rows(int64_t left, int64_t kind) {
-    return blocks_of(blocks_of(kind == BYTES ? ROWS_OF_BYTES : ROWS, left), left);
+    int64_t most = kind == BYTES ? ROWS_OF_BYTES : kind == NIBBLES ? ROWS_OF_NIBBLES : ROWS;
+    return blocks_of(blocks_of(most, left), left);
 }

@@ -1,0 +1,100 @@
+/* Products of rows with weights of four bits.
+ *
+ * A group is GROUP neighbouring inputs of one output: whole numbers from 0 to 15, where 8 is zero, with one scale, which
+ * bfloat16 holds. A panel is strips of STRIP outputs, one behind the other, so that memory is read in its order. In a
+ * strip a group of all its outputs is GROUP / 8 times [STRIP] words, of each of which the low halves of the bytes are four
+ * inputs and the high ones the next four, and then [STRIP] scales. Rows are bytes from -127 to 127. A group's sums are
+ * whole numbers, and begin with what its eights are worth too much.
+ */
+#pragma once
+
+#define GROUP 32
+#define GROUP_WORDS (GROUP / 4) /* of a row */
+#define STRIP (VECTORS_OF_NIBBLES * LANES)
+#define GROUP_STRIDE (GROUP / 8 * STRIP + STRIP / 2) /* words of a strip */
+
+#if defined(__AVX512VNNI__)
+typedef ivec nibble_sums;
+INLINE nibble_sums add_nibbles(nibble_sums sums, uvec weights, word x) {
+    return (ivec)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)weights, _mm512_set1_epi32((int)x));
+}
+INLINE nibble_sums begin_nibbles(int32_t begun) { return (ivec){0} + begun; }
+INLINE ivec end_nibbles(nibble_sums sums, int32_t begun) { (void)begun; return sums; }
+#else /* halves of 16 bits, into which a group's products fit: each adds 2 * 15 * 127 at most, GROUP / 4 times */
+typedef half_vec nibble_sums;
+INLINE nibble_sums add_nibbles(nibble_sums sums, uvec weights, word x) {
+#if defined(__AVX512BW__)
+    return sums + (half_vec)_mm512_maddubs_epi16((__m512i)weights, _mm512_set1_epi32((int)x));
+#elif defined(__AVX2__)
+    return sums + (half_vec)_mm256_maddubs_epi16((__m256i)weights, _mm256_set1_epi32((int)x));
+#else
+    half_vec values = (half_vec)((uvec){0} + x), pairs = (half_vec)weights;
+    return sums + (pairs & 0xff) * (values << 8 >> 8) + (pairs >> 8) * (values >> 8);
+#endif
+}
+INLINE nibble_sums begin_nibbles(int32_t begun) { (void)begun; return (half_vec){0}; }
+INLINE ivec end_nibbles(nibble_sums sums, int32_t begun) {
+    return paired_products(sums, (half_vec){0} + 1) + begun;
+}
+#endif
+
+/* One of a panel's strips. The constants are known where this is inlined, so sums stay in registers. */
+INLINE void multiply_strip(int rows, const struct task *task, int64_t strip) {
+    int64_t groups = task->steps / GROUP_WORDS;
+    const word *panel = task->panel + strip * groups * GROUP_STRIDE;
+    vec sums[ROWS_OF_NIBBLES][VECTORS_OF_NIBBLES] = {0};
+    for (int64_t group = 0; group < groups; group++) {
+        const word *own = panel + group * GROUP_STRIDE, *x = task->x + group * GROUP_WORDS;
+        const half_word *scales = (const half_word *)(own + GROUP / 8 * STRIP);
+        nibble_sums found[ROWS_OF_NIBBLES][VECTORS_OF_NIBBLES];
+#pragma GCC unroll 6
+        for (int row = 0; row < rows; row++)
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS_OF_NIBBLES; v++)
+                found[row][v] = begin_nibbles(task->begun[row * (task->x_stride / GROUP_WORDS) + group]);
+#pragma GCC unroll 4
+        for (int step = 0; step < GROUP / 8; step++)
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS_OF_NIBBLES; v++) {
+                uvec both = *(const loose_uvec *)(own + step * STRIP + v * LANES);
+                uvec low = both & 0x0f0f0f0fu, high = both >> 4 & 0x0f0f0f0fu;
+#pragma GCC unroll 6
+                for (int row = 0; row < rows; row++) {
+                    found[row][v] = add_nibbles(found[row][v], low, x[row * task->x_stride + 2 * step]);
+                    found[row][v] = add_nibbles(found[row][v], high, x[row * task->x_stride + 2 * step + 1]);
+                }
+            }
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS_OF_NIBBLES; v++) {
+            vec scale = (vec)(__builtin_convertvector(*(const loose_halves *)(scales + v * LANES), uvec) << 16);
+#pragma GCC unroll 6
+            for (int row = 0; row < rows; row++) {
+                ivec whole = end_nibbles(found[row][v], task->begun[row * (task->x_stride / GROUP_WORDS) + group]);
+                sums[row][v] = add_multiplied(sums[row][v], __builtin_convertvector(whole, vec), scale);
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (int row = 0; row < rows; row++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS_OF_NIBBLES; v++) {
+            float *to = task->out + row * task->out_stride + strip * STRIP + v * LANES;
+            vec worth = sums[row][v] * task->row_scales[row];
+            store(to, task->mode == ADD ? load(to) + worth : worth);
+        }
+}
+
+/* A whole panel. */
+INLINE void multiply_nibbles(int rows, const struct task *task) {
+    for (int64_t strip = 0; strip < PANEL / STRIP; strip++)
+        switch (rows) {
+        case 1: multiply_strip(1, task, strip); break;
+        case 2: multiply_strip(2, task, strip); break;
+        case 3: multiply_strip(3, task, strip); break;
+        case 4: multiply_strip(4, task, strip); break;
+#if ROWS_OF_NIBBLES > 4
+        case 5: multiply_strip(5, task, strip); break;
+        case 6: multiply_strip(6, task, strip); break;
+#endif
+        }
+}

@@ -24,7 +24,7 @@ from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.step_timer import StepTimer
-from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -110,7 +110,7 @@ class Bench:
         folder: Path,
         positions: int,
         device: str,
-        allowed: AllowedByStep | None,
+        allowed: AllowedTokens | None,
     ) -> None:
         self._allowed = allowed
         offer = read_offer(talker)

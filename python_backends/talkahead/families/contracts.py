@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the frontend does without torch
     import torch
     from torch import Tensor
 
-    from talkahead.speculation.allowed_by_step import AllowedByStep
+    from talkahead.speculation.allowed_tokens import AllowedTokens
 
 AUTO, TORCH = "auto", "torch"
 """Engines: the fastest of those that a network has on a device, and one that every network has."""
@@ -120,8 +120,8 @@ class TokenMap(Protocol):
         """The end of speech."""
 
     @property
-    def allowed(self) -> AllowedByStep | None:
-        """What may be drawn at each step of a frame; None: anything."""
+    def allowed(self) -> AllowedTokens | None:
+        """What may be drawn at each position of a segment; None: anything."""
 
     def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         """Frames of tokens [S], which begin a frame; what does not fill a frame is left out."""

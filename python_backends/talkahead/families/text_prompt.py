@@ -28,11 +28,15 @@ class ContinuedPrompt:
     Args:
         before, after: what stands around the words, with the checkpoint's own tokens written out.
         has_words: whether named voices have words; they and the text are parted by a space.
+        is_opened: the tokenizer's own opening comes first, where `before` does not write it out.
     """
 
-    def __init__(self, tokens: TextTokens, before: str, after: str, *, has_words: bool) -> None:
+    def __init__(
+        self, tokens: TextTokens, before: str, after: str, *, has_words: bool, is_opened: bool = False
+    ) -> None:
         self._tokens = tokens
-        self._before, self._after = tokens.ids(before), [*tokens.ids(after), SPEECH]
+        self._before = [*(tokens.opening if is_opened else ()), *tokens.ids(before)]
+        self._after = [*tokens.ids(after), SPEECH]
         self._has_words = has_words
 
     def ids(self, text: str, said: str | None) -> list[int]:

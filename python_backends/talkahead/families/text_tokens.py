@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+from operator import itemgetter
 from pathlib import Path
 
 from talkahead.errors import ArtifactMismatch, BadRequest
@@ -12,7 +14,11 @@ TOKENIZER = "tokenizer.json"
 
 
 class TextTokens:
-    """The tokenizer in a folder; raises ArtifactMismatch where there is none."""
+    """The tokenizer in a folder; raises ArtifactMismatch where there is none.
+
+    Attributes:
+        opening: ids that it puts before a text of its own accord, such as the token of a beginning.
+    """
 
     def __init__(self, folder: Path) -> None:
         path = folder / TOKENIZER
@@ -24,6 +30,9 @@ class TextTokens:
         except Exception as error:  # the library's own are no narrower
             raise ArtifactMismatch(f"{path} cannot be read as a fast tokenizer: {error}") from error
         added = self._tokenizer.get_added_tokens_decoder()
+        begun = self._tokenizer.encode("a")
+        specials = zip(begun.ids, begun.special_tokens_mask, strict=True)
+        self.opening: list[int] = [number for number, _ in takewhile(itemgetter(1), specials)]
         self._added: dict[int, str] = {number: token.content for number, token in added.items()}
 
     def ids(self, text: str) -> list[int]:

@@ -11,6 +11,7 @@ from public_folders import (
     LLAMA_BASE,
     Public,
     llasa_tokenizer,
+    neutts_tokenizer,
     orpheus_tokenizer,
     write_llasa,
     write_neutts,
@@ -169,6 +170,17 @@ def test_neutts_reads_phonemes_behind_those_of_its_voice(neutts: Public) -> None
     at = units.index(VOICE)
     words = neutts.tokenizer.encode(said, add_special_tokens=False)
     assert [*units[:at], *words, *units[at + 1 :]] == [*reference, SPEECH]
+
+
+def test_neutts_on_a_llama_begins_with_its_token_as_the_reference_encodes_it(tmp_path: Path) -> None:
+    made = neutts_tokenizer(begins=True)
+    made.save_pretrained(tmp_path)
+    public = Public(tmp_path, made, None)  # type: ignore[arg-type]
+    front = frontend(public, "neutts", FrontendConfig(phonemes="own"))
+    said, text = (Ipa().spell(words) for words in ("My name is Jo.", "Hello there, lemons!"))
+    reference = neutts_reference(public, said, text)
+    assert reference[0] == made.bos_token_id
+    assert only(front, "Hello there, lemons!", "My name is Jo.") == [*reference, SPEECH]
 
 
 @pytest.mark.parametrize("family", ["llasa", "orpheus", "neutts"])

@@ -23,7 +23,11 @@ class TextTokens:
     def __init__(self, folder: Path) -> None:
         path = folder / TOKENIZER
         if not path.exists():
-            raise ArtifactMismatch(f"{path} is missing; it comes with the checkpoint, as its fast tokenizer")
+            raise ArtifactMismatch(
+                f"{path} is missing; it comes with the checkpoint, as its fast tokenizer, or "
+                "with the one whose weights these were tuned from: import-checkpoint --base FOLDER (Llasa+'s "
+                "weights come alone, and want config.json and tokenizer of Llasa-1B)"
+            )
         tokenizer = library("tokenizers").Tokenizer
         try:
             self._tokenizer = tokenizer.from_file(str(path))

@@ -53,7 +53,7 @@ class WindowCutter:
             slot = segment.slot
             if slot is None:
                 return
-            room = (self._max_positions - len(segment.request.prompt)) // self._steps
+            room = (self._max_positions - segment.num_prompt) // self._steps
             self._pause_when_spoken(segment, slot, room)
             cap = max(self._allowance(segment), 1)
             frames = min(self._frames_in(slot), cap)
@@ -90,7 +90,7 @@ class WindowCutter:
         drawn = self._frames_in(slot)
         if not segment.is_spoken and (self._has_ended(slot) or drawn >= room):
             spoken = min(drawn, room)
-            segment.mark_spoken(spoken)
+            segment.mark_spoken(spoken, self._table.frames[slot, : spoken * self._steps, 0])
             # One that ended before its speech began has silence to be heard: no last window is empty.
             pause = max(segment.pause_frames, segment.stream.plan.unheard + 1 - spoken)
             self._table.fall_silent(slot, spoken * self._steps, pause * self._steps)
@@ -143,7 +143,7 @@ class WindowCutter:
         request, unheard = segment.request, segment.stream.plan.unheard
         if len(request.words):
             drawn = self._frames_in(slot) if segment.spoken_frames is None else segment.spoken_frames
-            before = len(request.prompt) - 1  # the position that the first frame is drawn from
+            before = segment.num_prompt - 1  # the position that the first frame is drawn from
             aligned = self._table.aligned(slot, before, before + min(cut.stop + 1, drawn) * self._steps)
             if aligned is not None:
                 return words_within(request.words, aligned[:: self._steps], cut, unheard)

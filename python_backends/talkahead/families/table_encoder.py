@@ -39,6 +39,11 @@ class NamedVoice:
     words: tuple[int, ...] = ()
     frames: tuple[tuple[int, ...], ...] = ()
 
+    @property
+    def is_fixed(self) -> bool:
+        """Something in a prompt tells who speaks."""
+        return bool(self.words or self.frames)
+
 
 @dataclass(frozen=True)
 class EncoderConfig:

@@ -14,6 +14,7 @@ from talkahead.families.contracts import (
     TORCH,
     Codec,
     Frontend,
+    OwnVoice,
     PromptEncoder,
     TokenMap,
     require_engine,
@@ -45,8 +46,8 @@ class TokenFamily:
     spelling: Callable[[TextTokens, FrontendConfig], Spelling]
     least_tokens: int = 0
 
-    def voices(self, encoder: Path) -> tuple[str, ...]:
-        return tuple(voice.name for voice in EncoderConfig.read(encoder).voices)
+    def voices(self, encoder: Path) -> tuple[OwnVoice, ...]:
+        return tuple(OwnVoice(one.name, one.is_fixed) for one in EncoderConfig.read(encoder).voices)
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
         config, tokens = FrontendConfig.read(folder), TextTokens(folder)

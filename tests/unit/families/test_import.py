@@ -119,7 +119,7 @@ def test_the_compact_talker_draws_what_transformers_draws(
     (segment,) = frontend.segments("Hello there, fine punch!", said)
     prompt = encoder.prompt(segment.units, voice, reference)
     assert prompt.dtype == torch.float32
-    ids = ids_in_public(imported, segment.units[:, 0].tolist(), None if said else voices[0], codes)
+    ids = ids_in_public(imported, segment.units[:, 0].tolist(), None if said else voices[0].name, codes)
     speech = imported.checkpoint.encoder
     end = imported.public.tokenizer.convert_tokens_to_ids(
         "<custom_token_2>" if imported.family == "orpheus" else "<|SPEECH_GENERATION_END|>"
@@ -132,7 +132,9 @@ def test_the_compact_talker_draws_what_transformers_draws(
 def test_what_is_written_can_be_served(imported: Imported) -> None:
     voices = {"llasa": ("default",), "orpheus": ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")}
     family = load_family(imported.family)
-    assert family.voices(imported.version("encoder")) == voices.get(imported.family, ("jo",))
+    own = family.voices(imported.version("encoder"))
+    assert tuple(voice.name for voice in own) == voices.get(imported.family, ("jo",))
+    assert {voice.is_fixed for voice in own} == {imported.family != "llasa"}
     assert family.unit_columns == 1
     assert SpeechFormat.read(imported.version("vocoder")) == imported.speech
     assert imported.speech.family == imported.family

@@ -113,8 +113,8 @@ class Imported:
 
     def _prompt(self, text: str, reference: Reference | None, encoder: EncoderConfig) -> list[int]:
         frontend = self._loaded.frontend(self._version("frontend"), self.speech)
-        [segment] = frontend.segments(text, reference.text if reference else None)
         voice = encoder.voices[0] if encoder.voices else None
+        [segment] = frontend.segments(text, reference.text if reference else (voice and voice.said) or None)
         frames = np.array(voice.frames if voice else (), np.int32).reshape(-1, len(encoder.codebooks))
         if reference is not None:
             reader = ReferenceReader(self.speech, frontend, Manifest.read(self._version("vocoder")).version)

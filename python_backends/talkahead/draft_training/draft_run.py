@@ -124,7 +124,7 @@ class DraftRun:
     def _recitals(self) -> dict[Split, Recital]:
         found = {}
         for split, own in self._texts.items():
-            passages = [units for text in own for units in self._reader.passages(text)]
+            passages = [passage for text in own for passage in self._reader.passages(text)]
             if not passages:
                 raise TalkaheadError(f"--texts {self._order.texts}: the talker can speak none of {len(own)}")
             found[split] = Recital(self._reader, passages, _SEEDS[split] + self._order.seed)
@@ -137,8 +137,9 @@ class DraftRun:
     def _positions(self) -> int:
         """Of prompt and speech at most."""
         speech = self._reader.speech
-        rows = max(len(one.prompts(0, 1)[0]) for one in self._recitals.values())
-        units = max(len(units) for one in self._recitals.values() for units in one.passages)
+        reader, passages = self._reader, [two for one in self._recitals.values() for two in one.passages]
+        rows = max(len(reader.prompt(passages[0], voice)) for voice in range(len(reader.voices)))
+        units = max(len(units) for passage in passages for units in passage.values())
         longest = speech.frames(_LONGEST_S) * speech.steps_per_frame
         return min(rows + units + longest, speech.max_positions)
 

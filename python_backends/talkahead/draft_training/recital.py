@@ -12,10 +12,9 @@ from torch import Tensor
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.draft_training.own_speech import RecordingDrafter, speak
-from talkahead.draft_training.reader import Reader
+from talkahead.draft_training.reader import Passage, Reader
 from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.engine.decode_step import DecodeStep
-from talkahead.families.contracts import Units
 from talkahead.speculation.match_verifier import MatchVerifier
 
 _SHARD = 64
@@ -32,7 +31,7 @@ class Recital:
     """
 
     reader: Reader
-    passages: Sequence[Units]
+    passages: Sequence[Passage]
     seed: int
 
     def prompts(self, first: int, count: int) -> list[Tensor]:

@@ -79,11 +79,14 @@ class OwnVoice:
     """What a request may name.
 
     Args:
+        said: what its stored speech says, which its prompts hold as those of a reference do; None: its
+            prompts hold none.
         is_fixed: its prompt tells who speaks. Of another, each prompt would be another speaker's, and so
             later segments go on from what the first one said.
     """
 
     name: str
+    said: str | None = None
     is_fixed: bool = True
 
 
@@ -94,7 +97,8 @@ class Frontend(Protocol):
         """Segments as they are asked for; what is refused is refused by this call, before the first one.
 
         Args:
-            said: what is said in the reference, whose speech will follow each segment's units.
+            said: what is said in the reference, or in the voice's stored speech, which will stand in each
+                segment's prompt.
             is_fixed: see `OwnVoice`; a reference fixes any.
 
         Raises:

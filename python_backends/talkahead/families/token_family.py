@@ -47,7 +47,7 @@ class TokenFamily:
     least_tokens: int = 0
 
     def voices(self, encoder: Path) -> tuple[OwnVoice, ...]:
-        return tuple(OwnVoice(one.name, one.is_fixed) for one in EncoderConfig.read(encoder).voices)
+        return tuple(one.offered for one in EncoderConfig.read(encoder).voices)
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
         config, tokens = FrontendConfig.read(folder), TextTokens(folder)

@@ -169,10 +169,9 @@ class FrontendServer:
         began = perf_counter()
         sent = 0
         try:
-            said = utterance.reference.said if utterance.reference else None
-            segments = self._text.segments(
-                utterance.text, said, is_fixed=self._voices.is_fixed(utterance.voice)
-            )
+            voice, reference = utterance.voice, utterance.reference
+            said = reference.said if reference else self._voices.said(voice)
+            segments = self._text.segments(utterance.text, said, is_fixed=self._voices.is_fixed(voice))
             for segment, is_last in _with_last(segments):
                 if utterance.pace.is_over:
                     self._close_early(utterance, sent)

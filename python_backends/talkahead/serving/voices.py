@@ -33,6 +33,10 @@ class Voices:
         """The encoder's id for none of them: the voice of the reference that comes with the text."""
         return len(self.own)
 
+    def said(self, voice: int) -> str | None:
+        """What the stored speech of a voice says; None of one without."""
+        return self.own[voice].said if voice < len(self.own) else None
+
     def is_fixed(self, voice: int) -> bool:
         """See `OwnVoice`; any is by a reference."""
         return voice >= len(self.own) or self.own[voice].is_fixed

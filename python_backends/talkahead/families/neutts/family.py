@@ -20,7 +20,7 @@ _LEAST_TOKENS = 50
 def neutts_prompt(tokens: TextTokens, _: FrontendConfig) -> ContinuedPrompt:
     """Its reference has the tokenizer encode the whole, which begins it as that has learned: Nano's with
     Llama's token, Air's with none."""
-    return ContinuedPrompt(tokens, _BEFORE, _AFTER, has_words=True, is_opened=True)
+    return ContinuedPrompt(tokens, _BEFORE, _AFTER, is_opened=True)
 
 
 def neutts_spelling(_: TextTokens, config: FrontendConfig) -> Spelling:

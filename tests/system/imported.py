@@ -115,13 +115,19 @@ class Imported:
         frontend = self._loaded.frontend(self._version("frontend"), self.speech)
         voice = encoder.voices[0] if encoder.voices else None
         [segment] = frontend.segments(text, reference.text if reference else (voice and voice.said) or None)
-        frames = np.array(voice.frames if voice else (), np.int32).reshape(-1, len(encoder.codebooks))
-        if reference is not None:
-            reader = ReferenceReader(self.speech, frontend, Manifest.read(self._version("vocoder")).version)
-            frames = self.codec.encode(reader.read(reference.audio, reference.text).audio)
+        frames = self._spoken_before(reference)
         spoken = encoder.first_speech + self._loaded.token_map(self.speech).tokens(frames)
         put = {VOICE: voice.words if voice else (), SPEECH: spoken.tolist()}
         return [one for unit in segment.units[:, 0].tolist() for one in put.get(unit, (unit,))]
+
+    def _spoken_before(self, reference: Reference | None) -> Frames:
+        """[F, C], that the prompt goes on from: a reference's, or the default voice's."""
+        if reference is None:
+            voices, books = EncoderConfig.read(self._version("encoder")).voices, len(self.speech.codebooks)
+            return np.array(voices[0].frames if voices else (), np.int32).reshape(-1, books)
+        frontend = self._loaded.frontend(self._version("frontend"), self.speech)
+        reader = ReferenceReader(self.speech, frontend, Manifest.read(self._version("vocoder")).version)
+        return self.codec.encode(reader.read(reference.audio, reference.text).audio)
 
 
 @contextmanager

@@ -174,6 +174,8 @@ class Stream:
         """Index of the segment being spoken."""
         self.opening: npt.NDArray[np.int64] | None = None
         """Tokens [S] of the first segment, which later ones may go on from; None until it is spoken."""
+        self.before: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        """Tokens [S] that were heard last before the segment being spoken, its codec's context at most."""
         self.ending: StopReason | Failure | None = None
         """None while it speaks, the reason of its last window while it drains."""
         self.deadline = deadline
@@ -304,9 +306,11 @@ class Stream:
         if segment.index == 0:
             self.opening = tokens.astype(np.int64)
 
-    def finish_segment(self, totals: Totals, now: float) -> None:
-        """The last window of the segment being spoken has left: on to the next one."""
+    def finish_segment(self, totals: Totals, before: npt.NDArray[np.int32], now: float) -> None:
+        """The last window of the segment being spoken has left: on to the next one, before which these tokens
+        were heard."""
         self._segments.pop(self.current).channel.close()
+        self.before = before
         self.totals += totals
         self.current += 1
         self._current_since = now

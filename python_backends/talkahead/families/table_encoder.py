@@ -109,13 +109,17 @@ class TableEncoder:
         return self._table.shape[1]
 
     def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
+        return self._table[self.ids(units, voice, reference)].float()
+
+    def ids(self, units: Units, voice: int, reference: Frames | None) -> list[int]:
+        """What a prompt is rows of [P], in the checkpoint's own numbers."""
         ids: list[int] = []
         for unit in units[:, 0].tolist():
             ids.extend(self._in_place_of(unit, voice, reference))
         wrong = [number for number in ids if not 0 <= number < len(self._table)]
         if wrong:
             raise TalkaheadError(f"unit {wrong[0]} is none of this checkpoint's {len(self._table)}")
-        return self._table[ids].float()
+        return ids
 
     def _in_place_of(self, unit: int, voice: int, reference: Frames | None) -> Sequence[int]:
         if unit == SPEECH and (spoken := self.spoken(voice, reference)) is not None:

@@ -102,6 +102,7 @@ class Trial:
                 sentences=options.sentences,
                 streams=options.streams,
                 max_seconds=options.max_seconds,
+                voice=_VOICE if options.recording else None,
             ),
         )
         talker = Manifest.read(self._repository / "talker" / "1")

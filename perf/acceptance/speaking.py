@@ -78,16 +78,18 @@ class Listener:
     Args:
         folder: where each sentence is left as a WAV file.
         max_seconds: of one text, for a talker that does not end.
+        voice: None: the server's first.
     """
 
-    def __init__(self, client: Client, folder: Path, max_seconds: float) -> None:
+    def __init__(self, client: Client, folder: Path, max_seconds: float, voice: str | None) -> None:
         self._client, self._folder, self._max_seconds = client, folder, max_seconds
+        self._voice = voice or client.voices()[0]
 
     def sentences(self, count: int) -> Sentences:
         heard = [self._hear(text, _SEED + place) for place, text in enumerate(TEXTS[:count])]
         paths = [self._keep(place, one) for place, one in enumerate(heard)]
         return Sentences(
-            voice=self._client.voices()[0],
+            voice=self._voice,
             said=len(heard),
             ended=sum(one.stopped is StopReason.END_OF_SPEECH for one in heard),
             audio_s=sum(len(one.audio) / one.rate_hz for one in heard),
@@ -111,7 +113,7 @@ class Listener:
     def _hear(self, text: str, seed: int) -> _Heard:
         chunks, first_ms = list[AudioChunk](), 0.0
         for chunk in self._client.speak(
-            text, seed=seed, max_seconds=self._max_seconds, chunk_deadline_s=600.0
+            text, voice=self._voice, seed=seed, max_seconds=self._max_seconds, chunk_deadline_s=600.0
         ):
             first_ms = first_ms or 1e3 * chunk.elapsed_s
             chunks.append(chunk)
@@ -129,13 +131,17 @@ class Listener:
 
 
 def listen(
-    repository: Path, folder: Path, *, sentences: int, streams: Sequence[int], max_seconds: float
+    repository: Path,
+    folder: Path,
+    *,
+    sentences: int,
+    streams: Sequence[int],
+    max_seconds: float,
+    voice: str | None,
 ) -> tuple[Sentences, tuple[Streams, ...]]:
     """Of a server of its own."""
-    with (
-        server_at(None, None, ["--check-interval", "0"], repository) as server,
-        Client(server.grpc) as client,
-    ):
-        listener = Listener(client, folder, max_seconds)
+    quietly = ["--check-interval", "0"]
+    with server_at(None, None, quietly, repository) as server, Client(server.grpc) as client:
+        listener = Listener(client, folder, max_seconds, voice)
         said = listener.sentences(sentences)
         return said, tuple(listener.streams(count, texts_each=2) for count in streams)

@@ -3,8 +3,9 @@
 FOLDER is a checkpoint as its publishers have it (config.json, weights, tokenizer.json), --codec that of its
 codec. Every tensor's name and shape is checked before anything is written; tensors are read one by one; what
 is not whole does not get its name. The talker keeps its speech tokens alone, the encoder its whole embedding
-table. Drafts that the checkpoint brings (Llasa+'s modules, Medusa's heads) come with it; `talkahead drafts
-train` makes your own.
+table. Weights that come alone, as Llasa+'s do, want config.json and tokenizer of the checkpoint that they
+were tuned from: --base. Drafts that the checkpoint brings (Llasa+'s modules, Medusa's heads) come with it;
+`talkahead drafts train` makes your own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from talkahead.backbone.decoder_choice import Precision, count_memory
 from talkahead.backbone.decoder_memory import DecoderMemory
@@ -27,6 +31,8 @@ from instruments.environment import REPOSITORY
 from instruments.provenance import source_commit
 
 _GIB = 1 << 30
+_WEIGHTS = ("model.safetensors", "model-", "pytorch_model")
+"""How names of a checkpoint's weights begin."""
 _PRECISION = Precision.BFLOAT16
 """Of imported talkers: nobody has heard them in int8, in which ours speaks as well as in this."""
 _PARAMETER = '{{ key: "precision" value {{ string_value: "{}" }} }}'
@@ -38,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("folder", type=Path, help="the downloaded checkpoint")
     add("--codec", type=Path, required=True, help="the downloaded codec, as its library saves it")
     add("--out", type=Path, required=True, metavar="REPOSITORY", help="a folder that is not there yet")
+    add(
+        "--base",
+        type=Path,
+        metavar="FOLDER",
+        help="where config.json and the tokenizer lie, of weights that come alone: Llasa+'s want Llasa-1B's",
+    )
     add(
         "--positions",
         type=int,
@@ -54,8 +66,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError for what cannot be served."""
-    given = (options.folder, options.codec, options.positions, options.phonemes, options.silence)
-    imported = read_checkpoint(options.family, Download(*given))
+    with completed(options.folder, options.base) as folder:
+        given = (folder, options.codec, options.positions, options.phonemes, options.silence)
+        _import(options.out, read_checkpoint(options.family, Download(*given)))
+
+
+@contextmanager
+def completed(folder: Path, base: Path | None) -> Iterator[Path]:
+    """A folder of the same name with links to all files of a download, and to those of its base, the weights
+    aside, that it has none of; the download itself without a base."""
+    if base is None:
+        yield folder
+        return
+    with TemporaryDirectory() as scratch:
+        whole = Path(scratch) / folder.resolve().name
+        whole.mkdir()
+        files = {path.name: path for path in base.iterdir() if not path.name.startswith(_WEIGHTS)}
+        for name, path in {**files, **{path.name: path for path in folder.iterdir()}}.items():
+            (whole / name).symlink_to(path.resolve())
+        yield whole
+
+
+def _import(out: Path, imported: ImportedCheckpoint) -> None:
     memory = served_memory(imported)
     for line in (*facts(imported), f"memory    {'; '.join(memory.lines())}"):
         print(line)
@@ -65,11 +97,11 @@ def run(options: argparse.Namespace) -> None:
             f"{there / _GIB:,.1f} GiB; serve it where there is more, or import fewer --positions",
             file=sys.stderr,
         )
-    print(f"writing {options.out}", file=sys.stderr, flush=True)
-    with new_repository(options.out) as repository:
+    print(f"writing {out}", file=sys.stderr, flush=True)
+    with new_repository(out) as repository:
         speech = write_models(imported, repository, source_commit())
         copy_triton_parts(repository)
-    for line in (*speech_facts(speech), *next_commands(options.out, imported)):
+    for line in (*speech_facts(speech), *next_commands(out, imported)):
         print(line)
 
 

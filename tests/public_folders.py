@@ -125,10 +125,11 @@ def orpheus_tokenizer(codes: int = CODES, base_size: int | None = None) -> PreTr
     return tokenizer([f"<custom_token_{number}>" for number in range(10 + 7 * codes + 2)], base_size)
 
 
-def neutts_tokenizer(codes: int = CODES) -> PreTrainedTokenizerFast:
-    """Has no token for the beginning, which its reference would not see: it would be the prompt's first."""
+def neutts_tokenizer(codes: int = CODES, begins: bool = False) -> PreTrainedTokenizerFast:
+    """Air's has no token for the beginning; Nano's, which is Llama's, `begins` with one."""
     made = tokenizer((*NEUTTS_OWN, *(f"<|speech_{code}|>" for code in range(codes))))
-    made.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    if not begins:
+        made.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     return made
 
 
@@ -194,12 +195,13 @@ def greedy_codes(
     end: int,
     steps: int,
     repetition_penalty: float = 1.0,
+    least: int = 0,
 ) -> list[int]:
     """What transformers draws behind a prompt where no token is allowed but those of speech: codes, or -1.
 
     Args:
         first, codebooks: where ids of codes begin, and how many may be drawn by turns.
-        end: the id that ends speech; not before each codebook had its turn.
+        end: the id that ends speech; not before each codebook had its turn, nor before `least` tokens.
     """
     ends = list(accumulate(codebooks, initial=first))
     turns = [list(range(*span)) for span in pairwise(ends)]
@@ -211,6 +213,7 @@ def greedy_codes(
     settings = GenerationConfig(
         do_sample=False,
         max_new_tokens=steps,
+        min_new_tokens=least,
         eos_token_id=end,
         pad_token_id=end,
         repetition_penalty=repetition_penalty,

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -111,46 +111,6 @@ def patience(urgency: int) -> float:
     return 2.0 ** (_USUAL_URGENCY - urgency)
 
 
-SETTINGS: dict[str, Setting] = {
-    "temperature": Real(0.0, 2.0, note=" (0 = the most likely frame)"),
-    "top_p": Real(0.0, 1.0, is_open=True),
-    "top_k": Whole(0, 65_536, note=" (0 = off)"),
-    "repetition_penalty": Real(1.0, 2.0, note=" (1 = off)"),
-    "ras_win_len": Whole(0, 100, note=" (0 = off)"),
-    "ras_win_max_num_repeat": Whole(1, 100),
-    "seed": Whole(0, 2**63 - 1),
-    "drafter": Name(),
-    "verifier": Name(),
-    "tolerance": Whole(1, 16, note=" (1 = verifier match)"),
-    "top_k_verify": Whole(1, 65_536),
-    "eos_top_k": Whole(1, 65_536),
-    "bias": Real(0.0, 1.0, note=" (0 = verifier ratio)"),
-    "similarity": Real(-1.0, 1.0),
-    "draft_length": Whole(1, 64),
-    "nodes": Whole(1, 4_096, note=" (the root among them)"),
-    "pin_draft": Flag(),
-    "speed": Real(0.7, 1.4, note=" (1 = as the talker speaks)"),
-    "max_seconds": Real(0.0, 3600.0, is_open=True),
-    "first_chunk_frames": Whole(1, 250),
-    "chunk_frames": Whole(1, 250),
-    "urgency": Whole(LEAST_URGENT, MOST_URGENT, note=" (3 = first)"),
-    "deadline_ms": Whole(1, 3_600_000),
-    "health_check": Flag(),
-}
-"""Every request parameter of the ensemble `tts`. What goes together, `drafting/selection.py` knows."""
-
-SPECULATION = (
-    "tolerance",
-    "top_k_verify",
-    "eos_top_k",
-    "bias",
-    "similarity",
-    "draft_length",
-    "nodes",
-    "pin_draft",
-)
-"""Options of drafters and verifiers."""
-
 _TRANSPORT_PREFIX = "triton_"
 """Triton's own parameters (triton_enable_empty_final_response), which some versions hand on to the models."""
 
@@ -160,19 +120,28 @@ FIRST_CHUNK_MS, CHUNK_MS = 80.0, 500.0
 steps are cheap, and a stream of 16 runs dry seven times as often."""
 
 
+_SETTING, _IS_DRAFTING = "setting", "is_drafting"
+"""Of the metadata of a request parameter's field."""
+
+
+def _asked(setting: Setting, default: Any, *, is_drafting: bool = False) -> Any:  # noqa: ANN401
+    """A request parameter: what it may be, and what it is where a request does not say."""
+    return field(default=default, metadata={_SETTING: setting, _IS_DRAFTING: is_drafting})
+
+
 @dataclass(frozen=True)
 class SamplingDefaults:
     """How a checkpoint wants its tokens drawn, where a request does not say (`generation_config.py`)."""
 
-    temperature: float = 0.7
-    top_p: float = 0.95
-    top_k: int = 0
+    temperature: float = _asked(Real(0.0, 2.0, note=" (0 = the most likely frame)"), 0.7)
+    top_p: float = _asked(Real(0.0, 1.0, is_open=True), 0.95)
+    top_k: int = _asked(Whole(0, 65_536, note=" (0 = off)"), 0)
     """0 = off."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: float = _asked(Real(1.0, 2.0, note=" (1 = off)"), 1.0)
     """Of every token that the talker has said, its reference's among them; 1 = off."""
-    ras_win_len: int = 0
+    ras_win_len: int = _asked(Whole(0, 100, note=" (0 = off)"), 0)
     """Tokens that repetition-aware sampling looks back at; 0 = off. Nothing is drawn at temperature 0."""
-    ras_win_max_num_repeat: int = 1
+    ras_win_max_num_repeat: int = _asked(Whole(1, 100), 1)
     """Found so often among these, a token is drawn again, as if there were no other setting."""
 
 
@@ -180,34 +149,34 @@ class SamplingDefaults:
 class RequestOptions(SamplingDefaults):
     """The request parameters of one stream, checked."""
 
-    seed: int | None = None
+    seed: int | None = _asked(Whole(0, 2**63 - 1), None)
     """None: the frontend picks one and returns it in STATS."""
-    drafter: str | None = None
-    verifier: str | None = None
+    drafter: str | None = _asked(Name(), None)
+    verifier: str | None = _asked(Name(), None)
     """None: the server's choice, as it goes with the other."""
-    tolerance: int | None = None
-    top_k_verify: int | None = None
-    eos_top_k: int | None = None
-    bias: float | None = None
-    similarity: float | None = None
-    draft_length: int | None = None
+    tolerance: int | None = _asked(Whole(1, 16, note=" (1 = verifier match)"), None, is_drafting=True)
+    top_k_verify: int | None = _asked(Whole(1, 65_536), None, is_drafting=True)
+    eos_top_k: int | None = _asked(Whole(1, 65_536), None, is_drafting=True)
+    bias: float | None = _asked(Real(0.0, 1.0, note=" (0 = verifier ratio)"), None, is_drafting=True)
+    similarity: float | None = _asked(Real(-1.0, 1.0), None, is_drafting=True)
+    draft_length: int | None = _asked(Whole(1, 64), None, is_drafting=True)
     """Tokens of a chain at most."""
-    nodes: int | None = None
+    nodes: int | None = _asked(Whole(1, 4_096, note=" (the root among them)"), None, is_drafting=True)
     """Of a tree at most, root included."""
-    pin_draft: bool | None = None
+    pin_draft: bool | None = _asked(Flag(), None, is_drafting=True)
     """The draft is as large as that, whatever the load."""
-    speed: float = 1.0
+    speed: float = _asked(Real(0.7, 1.4, note=" (1 = as the talker speaks)"), 1.0)
     """Of what is heard, to a thousandth."""
-    max_seconds: float = 3600.0
+    max_seconds: float = _asked(Real(0.0, 3600.0, is_open=True), 3600.0)
     """Speech is cut after this many seconds (stop reason MAX_SECONDS)."""
-    first_chunk_frames: int | None = None
-    chunk_frames: int | None = None
+    first_chunk_frames: int | None = _asked(Whole(1, 250), None)
+    chunk_frames: int | None = _asked(Whole(1, 250), None)
     """None: as many as last `FIRST_CHUNK_MS` and `CHUNK_MS`."""
-    urgency: int = _USUAL_URGENCY
+    urgency: int = _asked(Whole(LEAST_URGENT, MOST_URGENT, note=" (3 = first)"), _USUAL_URGENCY)
     """1 can wait, 3 goes first."""
-    deadline_ms: int | None = None
+    deadline_ms: int | None = _asked(Whole(1, 3_600_000), None)
     """The stream must have ended this long after it arrived."""
-    health_check: bool = False
+    health_check: bool = _asked(Flag(), False)
     """It is refused as soon as the server will drain, when other streams are still taken."""
 
     @property
@@ -238,6 +207,13 @@ class RequestOptions(SamplingDefaults):
     def from_json(cls, text: str, defaults: SamplingDefaults) -> Self:
         """Reads what `request.parameters()` of the Python backend returns."""
         return cls.from_parameters(json.loads(text) if text else {}, defaults)
+
+
+SETTINGS: dict[str, Setting] = {one.name: one.metadata[_SETTING] for one in fields(RequestOptions)}
+"""Every request parameter of the ensemble `tts`. What goes together, `drafting/selection.py` knows."""
+
+SPECULATION = tuple(one.name for one in fields(RequestOptions) if one.metadata[_IS_DRAFTING])
+"""Options of drafters and verifiers."""
 
 
 def _read(name: str, value: ParameterValue) -> Any:  # noqa: ANN401
@@ -344,6 +320,3 @@ def child_environment(search: Mapping[str, str]) -> dict[str, str]:
     for name, folders in search.items():
         environment[name] = ":".join(filter(None, (folders, environment.get(name))))
     return environment
-
-
-assert {field.name for field in fields(RequestOptions)} == set(SETTINGS)

@@ -33,6 +33,9 @@ class SpeechFormat:
         is_elastic: whether the codec can give frames more or less time.
         unheard_frames: that each segment is drawn with before its speech begins, and that are not made audio;
             at most `context_frames`.
+        joins_segments: whether a segment's first windows have what was spoken before it as their context:
+            the segment before, or the reference. For codecs that hear all of a window in each sample, and
+            would begin anew with very little.
     """
 
     family: str
@@ -48,6 +51,7 @@ class SpeechFormat:
     has_encoder: bool = True
     is_elastic: bool = False
     unheard_frames: int = 0
+    joins_segments: bool = False
 
     def __post_init__(self) -> None:
         if not self._is_frame(self.silence):

@@ -127,6 +127,9 @@ class SegmentHeader(IntHeader):
     """Place among the family's voices; behind the last one: the reference's own."""
     asked_us: int = 0
     """When the frontend took the request, in microseconds of the machine's monotonic clock; 0 = not told."""
+    recall: int = 0
+    """Tokens of the stream's first segment that the talker puts behind the prompt, the last ones, at most;
+    0 = the prompt is whole. Of a first segment always 0."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from talkahead import types
 from talkahead.config import SETTINGS, SPECULATION, RequestOptions
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.drafters import DRAFTERS, drafter_names
+from talkahead.drafting.offer import AUTO
 from talkahead.serving.control_server import ControlServer
-from talkahead.serving.default_pair import AUTO
 from talkahead.speculation.verifiers import VERIFIERS
 from talkahead_client import protocol
 from tritonclient.grpc import model_config_pb2

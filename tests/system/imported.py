@@ -37,6 +37,8 @@ times farther apart."""
 _LIMIT_S = 120.0
 _ENDS = {"orpheus": "<custom_token_2>"}
 _END = "<|SPEECH_GENERATION_END|>"
+_LEAST = {"neutts": 50}
+"""Tokens that a family's own code draws before speech may end."""
 _STORED = {"text": "My name is Jo.", "codes": [3, 1, 4, 1, 5, 9, 2, 6]}
 
 
@@ -81,24 +83,24 @@ class Imported:
             end,
             int(seconds * speech.frames_per_s) * speech.steps_per_frame,
             repetition_penalty,
+            least=_LEAST.get(self.family, 0),
         )
         spoken = drawn[: drawn.index(-1)] if -1 in drawn else drawn
         return self._loaded.token_map(speech).frames(np.array(spoken, np.int32))
 
-    def cut_alike(self, frames: Frames, heard: Utterance) -> Audio:
-        """Frames decoded by the codec alone, in windows like those of what was heard."""
+    def cut_alike(self, frames: Frames, heard: Utterance, reference: Reference | None = None) -> Audio:
+        """Frames decoded by the codec alone, in windows like those of what was heard: behind the frames that
+        the prompt went on from, where the codec wants them."""
         speech, parts, carry, position = self.speech, [], None, 0
+        before = self._spoken_before(reference)[: None if speech.joins_segments else 0]
+        whole = np.concatenate([before, frames]).astype(np.int64)
         for chunk in heard.chunks:
             new = len(chunk.audio) // speech.hop
-            first = max(position - speech.context_frames, 0)
-            beyond = min(position + new + speech.lookahead_frames, len(frames))
-            window = CodecWindow(
-                frames[first:beyond].astype(np.int64),
-                position - first,
-                new,
-                beyond - position - new,
-                position,
-            )
+            start, beyond = len(before) + position, len(before) + len(frames)
+            context = min(start, speech.context_frames)
+            lookahead = min(beyond - start - new, speech.lookahead_frames)
+            cut = whole[start - context : start + new + lookahead]
+            window = CodecWindow(cut, context, new, lookahead, position)
             [decoded] = self.codec.decode([window], [carry])
             parts.append(decoded.audio)
             carry, position = decoded.carry, position + new
@@ -113,15 +115,21 @@ class Imported:
 
     def _prompt(self, text: str, reference: Reference | None, encoder: EncoderConfig) -> list[int]:
         frontend = self._loaded.frontend(self._version("frontend"), self.speech)
-        [segment] = frontend.segments(text, reference.text if reference else None)
         voice = encoder.voices[0] if encoder.voices else None
-        frames = np.array(voice.frames if voice else (), np.int32).reshape(-1, len(encoder.codebooks))
-        if reference is not None:
-            reader = ReferenceReader(self.speech, frontend, Manifest.read(self._version("vocoder")).version)
-            frames = self.codec.encode(reader.read(reference.audio, reference.text).audio)
+        [segment] = frontend.segments(text, reference.text if reference else (voice and voice.said) or None)
+        frames = self._spoken_before(reference)
         spoken = encoder.first_speech + self._loaded.token_map(self.speech).tokens(frames)
         put = {VOICE: voice.words if voice else (), SPEECH: spoken.tolist()}
         return [one for unit in segment.units[:, 0].tolist() for one in put.get(unit, (unit,))]
+
+    def _spoken_before(self, reference: Reference | None) -> Frames:
+        """[F, C], that the prompt goes on from: a reference's, or the default voice's."""
+        if reference is None:
+            voices, books = EncoderConfig.read(self._version("encoder")).voices, len(self.speech.codebooks)
+            return np.array(voices[0].frames if voices else (), np.int32).reshape(-1, books)
+        frontend = self._loaded.frontend(self._version("frontend"), self.speech)
+        reader = ReferenceReader(self.speech, frontend, Manifest.read(self._version("vocoder")).version)
+        return self.codec.encode(reader.read(reference.audio, reference.text).audio)
 
 
 @contextmanager

@@ -9,4 +9,4 @@ from talkahead.speech_format import SpeechFormat
 CODEC = REPOSITORY / "vocoder" / "1"
 SPEECH = SpeechFormat.read(CODEC)
 FAMILY = load_family(SPEECH.family)
-VOICES = FAMILY.voices(REPOSITORY / "encoder" / "1")
+VOICES = tuple(voice.name for voice in FAMILY.voices(REPOSITORY / "encoder" / "1"))

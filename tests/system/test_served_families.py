@@ -108,11 +108,11 @@ def check_greedy(house: Imported, **like: Any) -> None:  # noqa: ANN401
         frames = house.greedy_frames(text, SECONDS, **like)
         heard = house.speak(text, **{**GREEDY, **like, "max_seconds": SECONDS})
         assert heard.stats.frames == len(frames)
-        assert difference(heard.audio, house.cut_alike(frames, heard)) < SAME_FRAMES
+        assert difference(heard.audio, house.cut_alike(frames, heard, like.get("reference"))) < SAME_FRAMES
         if isinstance(house.codec, SnacCodec):
             whole = house.codec.samples(torch.from_numpy(frames.astype(np.int64))[None], [0])[0].numpy()
             assert difference(heard.audio, whole.clip(-1, 1)) < SAME_FRAMES
-        others = house.cut_alike((frames + 1) % house.speech.codebooks[0], heard)
+        others = house.cut_alike((frames + 1) % house.speech.codebooks[0], heard, like.get("reference"))
         assert difference(heard.audio, others) > 100 * SAME_FRAMES
         spoken.append(heard)
     assert max(len(heard.chunks) for heard in spoken) > 2

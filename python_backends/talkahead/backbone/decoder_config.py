@@ -39,7 +39,15 @@ _NO_MATTER = (
 )
 """Fields that change nothing where tokens are fed by number and weights stay as they are."""
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
-_ROPE_TYPES = ("default", "llama3")
+_WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
+    **{"use_mrope": (False,), "rope_interleaved": (False,), "is_llama_config": (False, True)},
+    **{"use_sliding_window": (False,), "mlp_bias": (False,), "partial_rotary_factor": (1.0, 1)},
+    **{"output_attentions": (False,), "output_hidden_states": (False,), "return_dict": (True, False)},
+    **{"is_decoder": (False, True), "is_encoder_decoder": (False,), "tie_encoder_decoder": (False,)},
+}
+"""Fields of other kinds that change nothing at these values; the first is what a missing one means."""
+_ROPE_TYPES = ("default", "linear", "llama3")
+_OF_LLAMA3 = ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,16 @@ class Llama3Scaling:
     low_freq_factor: float
     high_freq_factor: float
     original_max_position_embeddings: int
+
+
+@dataclass(frozen=True)
+class LinearScaling:
+    """All waves turn `factor` times slower, so that so many times the first context fit."""
+
+    factor: float
+
+
+Scaling = Llama3Scaling | LinearScaling
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,7 @@ class DecoderConfig:
     max_position_embeddings: int = 1024
     rms_norm_eps: float = 1e-5
     rope_theta: float = 10_000.0
-    rope_scaling: Llama3Scaling | None = None
+    rope_scaling: Scaling | None = None
     tie_word_embeddings: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
@@ -98,6 +116,10 @@ class DecoderConfig:
     def has_qk_norm(self) -> bool:
         """Whether each head of queries and keys is normed before it is rotated."""
         return self.model_type == _QWEN3
+
+    @property
+    def _rope_type(self) -> str:
+        return "linear" if isinstance(self.rope_scaling, LinearScaling) else "llama3"
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -156,7 +178,7 @@ class DecoderConfig:
             "pad_token_id": None,
             "torch_dtype": ours.pop("dtype"),
             **ours,
-            **({"rope_scaling": {"rope_type": "llama3", **scaling}} if scaling else {}),
+            **({"rope_scaling": {"rope_type": self._rope_type, **scaling}} if scaling else {}),
         }
 
 
@@ -204,7 +226,7 @@ def _dtype(fields: StrictFields) -> str:
     return str(fields.one_of("dtype", (None, *_DTYPES), older) or older)
 
 
-def _rope(fields: StrictFields, positions: int) -> tuple[float, Llama3Scaling | None]:
+def _rope(fields: StrictFields, positions: int) -> tuple[float, Scaling | None]:
     """transformers 5 writes all of it as `rope_parameters`, older ones `rope_theta` and `rope_scaling`."""
     is_told = fields.has("rope_theta")
     theta = fields.real("rope_theta", 10_000.0)
@@ -220,7 +242,11 @@ def _rope(fields: StrictFields, positions: int) -> tuple[float, Llama3Scaling | 
     older_kind = rope.one_of("type", (None, *_ROPE_TYPES), None)  # before transformers 4.43
     kinds = (older_kind,) if older_kind else _ROPE_TYPES
     kind = rope.one_of("rope_type", kinds, older_kind or "default")
-    scaling = _llama3(rope, positions) if kind == "llama3" else None
+    scaling: Scaling | None = _llama3(rope, positions) if kind == "llama3" else None
+    if kind == "linear":
+        scaling = LinearScaling(rope.real("factor"))
+        for name in _OF_LLAMA3:  # left over from the file that it was made of; transformers ignores them
+            rope.take(name)
     rope.refuse_unread(f"rope_type {kind}")
     return within, scaling
 
@@ -238,10 +264,12 @@ def _refuse_variants(fields: StrictFields, model_type: str, layers: int) -> None
     fields.one_of("hidden_act", ("silu",), "silu")
     for name in _NO_MATTER:
         fields.take(name)
+    for name, values in _WITHOUT_EFFECT.items():
+        if fields.has(name):
+            fields.one_of(name, (*values, None), values[0])
     if model_type == _LLAMA:
         fields.one_of("pretraining_tp", (1, None), 1)
         return
-    fields.one_of("use_sliding_window", (False,), False)
     full = ["full_attention"] * layers
     fields.one_of("layer_types", (full, None), None)
     for name in ("sliding_window", "max_window_layers"):  # of windows, which there are none of

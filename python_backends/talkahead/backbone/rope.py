@@ -1,6 +1,6 @@
 """Rotary positions: the angles by which pairs of a query's or key's values are turned at each position.
 
-After Su et al. 2021, with Llama 3's scaling for contexts longer than the first one.
+After Su et al. 2021, with scalings for contexts longer than the first one: linear, and Llama 3's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
+from talkahead.backbone.decoder_config import DecoderConfig, LinearScaling, Llama3Scaling
 
 
 def rope_angles(config: DecoderConfig, length: int) -> Tensor:
@@ -18,8 +18,11 @@ def rope_angles(config: DecoderConfig, length: int) -> Tensor:
     speeds = config.rope_theta ** -(
         torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
     )
-    if config.rope_scaling is not None:
-        speeds = _slowed(speeds, config.rope_scaling)
+    match config.rope_scaling:
+        case LinearScaling(factor):
+            speeds = speeds / factor
+        case Llama3Scaling() as scaling:
+            speeds = _slowed(speeds, scaling)
     return torch.outer(torch.arange(length, dtype=torch.float64), speeds)
 
 

@@ -86,6 +86,8 @@ class StrictFields:
         return ArtifactMismatch(f"{named}, which is not served; allowed: {allowed}")
 
     def refuse_unread(self, kind: str) -> None:
-        """Raises ArtifactMismatch for a field that was not taken."""
+        """Raises ArtifactMismatch for a field that was not taken and sets something, which null does not."""
         for name, value in self._left.items():
+            if value is None:
+                continue
             raise self.refusal(name, value, f"the fields of {kind}: {', '.join(sorted(self._known))}")

@@ -19,7 +19,7 @@ from talkahead.drafting.draft_artifact import WEIGHTS, load_drafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.manifest import sha256
-from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.match_verifier import MatchVerifier
 
 
@@ -33,7 +33,7 @@ def count_acceptance(
     *,
     positions: int | None = None,
     device: str = "cpu",
-    allowed: AllowedByStep | None = None,
+    allowed: AllowedTokens | None = None,
 ) -> Acceptance:
     """Speaks all prompts once with each size, as precisely as the talker is served.
 

@@ -18,7 +18,7 @@ import torch
 
 import talkahead
 from talkahead.backbone.llama import Llama
-from talkahead.config import RequestOptions
+from talkahead.config import RequestOptions, parameters_of
 from talkahead.draft_training.beginnings import check_layers, part_of
 from talkahead.draft_training.count_acceptance import count_acceptance
 from talkahead.draft_training.curriculum import Curriculum
@@ -39,9 +39,11 @@ from talkahead.drafting.draft_files import ACCEPTANCE, TREES
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.mtp_modules import MtpModules
+from talkahead.drafting.offer import AUTO
 from talkahead.errors import TalkaheadError
 from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest, readable_files, sha256
+from talkahead.speculation.pairs import PLAIN
 
 _LEARNED = "learned.json"
 _LONGEST_S = 15.0
@@ -109,7 +111,9 @@ class DraftRun:
         gain = bench.measure(self._held_out_prompts(_TIMED), self._sampling, _SEEDS[Split.HELD_OUT])
         self._describe(gain)
         self._put()
-        self._say(verdict(self._order.drafter, bench.nodes, gain, bench.served))
+        parameters = parameters_of(self._order.talker.parent)
+        told = parameters.get("drafter", PLAIN.drafter) if parameters else AUTO
+        self._say(verdict(self._order.drafter, bench.nodes, gain, bench.served, told))
 
     @property
     def _is_tree(self) -> bool:
@@ -124,7 +128,7 @@ class DraftRun:
     def _recitals(self) -> dict[Split, Recital]:
         found = {}
         for split, own in self._texts.items():
-            passages = [units for text in own for units in self._reader.passages(text)]
+            passages = [passage for text in own for passage in self._reader.passages(text)]
             if not passages:
                 raise TalkaheadError(f"--texts {self._order.texts}: the talker can speak none of {len(own)}")
             found[split] = Recital(self._reader, passages, _SEEDS[split] + self._order.seed)
@@ -137,10 +141,11 @@ class DraftRun:
     def _positions(self) -> int:
         """Of prompt and speech at most."""
         speech = self._reader.speech
-        rows = max(len(one.prompts(0, 1)[0]) for one in self._recitals.values())
-        units = max(len(units) for one in self._recitals.values() for units in one.passages)
+        reader, passages = self._reader, [two for one in self._recitals.values() for two in one.passages]
+        rows = max(len(reader.prompt(passages[0], voice)) for voice in range(len(reader.voices)))
+        units = max(len(units) for passage in passages for units in passage.units.values())
         longest = speech.frames(_LONGEST_S) * speech.steps_per_frame
-        return min(rows + units + longest, speech.max_positions)
+        return min(rows + units + reader.room + longest, speech.max_positions)
 
     def speak(self) -> None:
         """The first stage."""

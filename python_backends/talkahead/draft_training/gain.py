@@ -19,12 +19,12 @@ from talkahead.drafting.draft_artifact import load_drafter
 from talkahead.drafting.draft_files import draft_folder
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.drafters import DRAFTERS
-from talkahead.drafting.offer import Offer, read_offer
+from talkahead.drafting.offer import AUTO, Offer, read_offer
 from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.step_timer import StepTimer
-from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Drafter, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -110,7 +110,7 @@ class Bench:
         folder: Path,
         positions: int,
         device: str,
-        allowed: AllowedByStep | None,
+        allowed: AllowedTokens | None,
     ) -> None:
         self._allowed = allowed
         offer = read_offer(talker)
@@ -162,14 +162,25 @@ class Bench:
         return Spoken(len(said[0].tokens) - 1, said[0].steps, steps[0].seconds)
 
 
-def verdict(drafter: str, nodes: int, gain: Gain, served: Pair) -> str:
-    """What a user wants to know."""
+def verdict(drafter: str, nodes: int, gain: Gain, served: Pair, told: str = AUTO) -> str:
+    """What a user wants to know.
+
+    Args:
+        served: the pair that pays most here.
+        told: parameter `drafter` of the talker's config.pbtxt, with which the server does as it is told.
+    """
     low, high = gain.interval
     found = (
         f"{drafter}+match: {gain.tokens_per_step:.2f} tokens a step with {nodes} nodes, "
         f"{gain.speed_up:.2f}x plain decoding here ({low:.2f} to {high:.2f}; a step costs "
         f"{gain.step_cost:.2f} plain ones)"
     )
+    if told != AUTO:
+        by_itself = "plain decoding" if served == PLAIN else f"{served.drafter}+{served.verifier}"
+        return (
+            f"{found}; config.pbtxt has the server take drafter {told} by default, where {AUTO} would take "
+            f"{by_itself}"
+        )
     if served == Pair(drafter, PLAIN.verifier):
         return f"{found}; the server takes it by default"
     other = "plain decoding" if served == PLAIN else f"{served.drafter}+{served.verifier}"

@@ -24,7 +24,7 @@ from torch.nn import functional
 from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
-from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.history_rules import HistoryRules
@@ -139,7 +139,7 @@ class DecodeStep:
         drafter: Drafter,
         verifier: Verifier,
         *,
-        allowed: AllowedByStep | None = None,
+        allowed: AllowedTokens | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         slots, device = backbone.num_slots, backbone.device

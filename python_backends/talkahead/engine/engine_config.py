@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
 
 from talkahead.families.contracts import TokenMap
 from talkahead.speech_format import SpeechFormat
@@ -15,6 +20,8 @@ class EngineConfig:
     Args:
         speech: rates and sizes of what is spoken.
         tokens: what the talker's tokens are as frames.
+        rows: what the talker is given of its own tokens int64 [S], float32 [S, D], where segments go on from
+            what their stream's first one said; None: none does.
         max_pause_s: the longest pause that a segment may ask for.
         max_step_rows: streams decoded in one step, earliest deadlines first (0: as many as there are slots).
         max_pending: streams that may wait for a slot; one more is refused at once.
@@ -42,6 +49,7 @@ class EngineConfig:
 
     speech: SpeechFormat
     tokens: TokenMap
+    rows: Callable[[npt.NDArray[np.int64]], Tensor] | None = None
     max_pause_s: float = 2.0
     max_step_rows: int = 0
     max_pending: int = 64

@@ -6,12 +6,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from talkahead.engine.emitter import Channel
 from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import TalkaheadError, answer_to_check
 from talkahead.types import SegmentHeader, StopReason
+
+_NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(eq=False)
@@ -37,6 +42,22 @@ class SegmentState:
         return self.request.header.last == 1
 
     @property
+    def recalled(self) -> npt.NDArray[np.int64]:
+        """Tokens [S] of the stream's opening that stand behind the prompt."""
+        most, opening = self.request.header.recall, self.stream.opening
+        return _NOTHING if opening is None or not most else opening[max(len(opening) - most, 0) :]
+
+    @property
+    def num_prompt(self) -> int:
+        """Rows that it goes on from."""
+        return len(self.request.prompt) + len(self.recalled)
+
+    @property
+    def can_begin(self) -> bool:
+        """What it goes on from has been said."""
+        return not self.request.header.recall or self.stream.opening is not None
+
+    @property
     def pause_frames(self) -> int:
         """Silent frames behind its own."""
         return 0 if self.is_final else self.request.header.pause_frames
@@ -46,8 +67,10 @@ class SegmentState:
         """Only its pause and its windows are left."""
         return self.spoken_frames is not None
 
-    def mark_spoken(self, frames: int) -> None:
+    def mark_spoken(self, frames: int, tokens: npt.NDArray[np.int32]) -> None:
+        """So many frames, drawn as these tokens [S]."""
         self.spoken_frames = frames
+        self.stream.hear(self, tokens)
 
     def advance(self, cut: Cut) -> None:
         """The window has left."""
@@ -149,6 +172,10 @@ class Stream:
         """Of the segments that are done."""
         self.current = 0
         """Index of the segment being spoken."""
+        self.opening: npt.NDArray[np.int64] | None = None
+        """Tokens [S] of the first segment, which later ones may go on from; None until it is spoken."""
+        self.before: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        """Tokens [S] that were heard last before the segment being spoken, its codec's context at most."""
         self.ending: StopReason | Failure | None = None
         """None while it speaks, the reason of its last window while it drains."""
         self.deadline = deadline
@@ -274,9 +301,16 @@ class Stream:
             self._heard_at = now
         return done
 
-    def finish_segment(self, totals: Totals, now: float) -> None:
-        """The last window of the segment being spoken has left: on to the next one."""
+    def hear(self, segment: SegmentState, tokens: npt.NDArray[np.int32]) -> None:
+        """A segment is spoken, without its pause, as these tokens [S]."""
+        if segment.index == 0:
+            self.opening = tokens.astype(np.int64)
+
+    def finish_segment(self, totals: Totals, before: npt.NDArray[np.int32], now: float) -> None:
+        """The last window of the segment being spoken has left: on to the next one, before which these tokens
+        were heard."""
         self._segments.pop(self.current).channel.close()
+        self.before = before
         self.totals += totals
         self.current += 1
         self._current_since = now

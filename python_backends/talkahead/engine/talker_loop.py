@@ -221,11 +221,15 @@ class TalkerLoop:
         longest = self._backbone.max_positions - 1
         if prompt.ndim != 2 or prompt.shape[1] != width or not 1 <= len(prompt) <= longest:
             return BadRequest("PROMPT", prompt.shape, f"[P, {width}] with P from 1 to {longest}")
-        pause, longest = request.header.pause_frames, self._config.max_pause_frames
-        if not 0 <= pause <= longest:
-            return BadRequest("SEGMENT: pause_frames", pause, f"a whole number from 0 to {longest}")
+        pause, longest_pause = request.header.pause_frames, self._config.max_pause_frames
+        if not 0 <= pause <= longest_pause:
+            return BadRequest("SEGMENT: pause_frames", pause, f"a whole number from 0 to {longest_pause}")
         if not np.isfinite(prompt).all():
             return TalkaheadError("PROMPT: the encoder sent numbers that are not finite")
+        recall, most = request.header.recall, longest - len(prompt)
+        most = most if request.header.segment and self._config.rows is not None else 0
+        if not 0 <= recall <= most:
+            return BadRequest("SEGMENT: recall", recall, f"a whole number from 0 to {most}")
         history, tokens = request.history, self._backbone.vocab_size
         if history.ndim != 1 or len(history) > len(prompt) or not ((history >= 0) & (history < tokens)).all():
             return BadRequest("HISTORY", history, f"at most {len(prompt)} tokens from 0 to {tokens - 1}")
@@ -272,7 +276,7 @@ class TalkerLoop:
 
     def _within_budget(self, segments: list[SegmentState]) -> list[SegmentState]:
         """The first few, at least one, whose prompts may be prefilled before the next step."""
-        rows = accumulate(len(segment.request.prompt) for segment in segments)
+        rows = accumulate(segment.num_prompt for segment in segments)
         fitting = sum(total <= self._config.max_prefill_rows for total in rows)
         return segments[: max(fitting, 1)]
 
@@ -281,7 +285,11 @@ class TalkerLoop:
         following = (
             stream.next_segment for stream in self._streams if stream.is_speaking and not stream.is_newcomer
         )
-        chosen = [one for one in following if one is not None and (one.slot is not None) == with_slot]
+        chosen = [
+            one
+            for one in following
+            if one is not None and one.can_begin and (one.slot is not None) == with_slot
+        ]
         return sorted(chosen, key=lambda segment: segment.stream.deadline)
 
     def _reclaim(self, num_missing: int) -> None:
@@ -296,7 +304,7 @@ class TalkerLoop:
         self._has_changed = True
         slots = [self._table.claim(segment) for segment in segments]
         tokens = self._step.admit(
-            [_admission(slot, segment.request) for slot, segment in zip(slots, segments, strict=True)]
+            [self._admission(slot, segment) for slot, segment in zip(slots, segments, strict=True)]
         )
         done = self._clock()
         self._telemetry.stage("prefill", done - now)
@@ -307,6 +315,17 @@ class TalkerLoop:
                 self._telemetry.stage("queue", now - stream.arrived_at)
             if segment is stream.segment:
                 self._cutter.advance(stream, done)
+
+    def _admission(self, slot: int, segment: SegmentState) -> Admission:
+        """The prompt, and behind it what the stream's opening said, as if that were a reference."""
+        request, recalled = segment.request, segment.recalled
+        prompt = torch.from_numpy(np.array(request.prompt, dtype=np.float32))
+        history = torch.from_numpy(np.concatenate([request.history, recalled]))
+        if len(recalled):
+            assert self._config.rows is not None
+            prompt = torch.cat([prompt, self._config.rows(recalled)])
+        header = request.header
+        return Admission(slot, prompt, request.options, header.seed, header.segment, request.method, history)
 
     # Account
 
@@ -345,9 +364,3 @@ class TalkerLoop:
             windows_in_flight=self._streams.num_in_flight,
             at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
         )
-
-
-def _admission(slot: int, request: SegmentRequest) -> Admission:
-    prompt = torch.from_numpy(np.array(request.prompt, dtype=np.float32))
-    header, history = request.header, torch.from_numpy(np.array(request.history, dtype=np.int64))
-    return Admission(slot, prompt, request.options, header.seed, header.segment, request.method, history)

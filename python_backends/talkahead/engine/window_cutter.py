@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 from talkahead.drafting.drafters import drafter_names
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
@@ -14,7 +17,7 @@ from talkahead.engine.stream import SegmentState, Stream, Totals
 from talkahead.engine.streams import Streams
 from talkahead.engine.windows import Cut
 from talkahead.engine.word_times import whole_segment, words_within
-from talkahead.families.contracts import NO_WORDS, Frames, Words
+from talkahead.families.contracts import NO_WORDS, Words
 from talkahead.speculation.verifiers import VERIFIERS
 from talkahead.transport.messages import WindowDone
 from talkahead.types import Stats, StopReason, WindowHeader
@@ -53,7 +56,7 @@ class WindowCutter:
             slot = segment.slot
             if slot is None:
                 return
-            room = (self._max_positions - len(segment.request.prompt)) // self._steps
+            room = (self._max_positions - segment.num_prompt) // self._steps
             self._pause_when_spoken(segment, slot, room)
             cap = max(self._allowance(segment), 1)
             frames = min(self._frames_in(slot), cap)
@@ -90,7 +93,7 @@ class WindowCutter:
         drawn = self._frames_in(slot)
         if not segment.is_spoken and (self._has_ended(slot) or drawn >= room):
             spoken = min(drawn, room)
-            segment.mark_spoken(spoken)
+            segment.mark_spoken(spoken, self._table.frames[slot, : spoken * self._steps, 0])
             # One that ended before its speech began has silence to be heard: no last window is empty.
             pause = max(segment.pause_frames, segment.stream.plan.unheard + 1 - spoken)
             self._table.fall_silent(slot, spoken * self._steps, pause * self._steps)
@@ -115,12 +118,13 @@ class WindowCutter:
             # Segments that will not be spoken are closed before the last window leaves.
             for other in stream.close_others():
                 self._table.release(other)
-        header, stats = self._header(stream, cut, reason), self._stats(segment, slot, cut, reason)
-        words = self._words(segment, slot, cut)
-        segment.channel.send(Window(header, self._frames(slot, cut), stats, words))
+        before, stats = self._before(segment, cut), self._stats(segment, slot, cut, reason)
+        frames = self._config.tokens.frames(np.concatenate([before, self._tokens(slot, cut)]))
+        header = self._header(stream, cut, reason, len(before) // self._steps)
+        segment.channel.send(Window(header, frames, stats, self._words(segment, slot, cut)))
         self._account(segment, cut, now)
         if cut.is_last:
-            self._finish_segment(segment, slot, reason, now)
+            self._finish_segment(segment, slot, cut, reason, now)
 
     def _reason(self, segment: SegmentState, slot: int, cut: Cut) -> StopReason:
         """Why the stream ends with this window, or RUNNING when it does not."""
@@ -133,17 +137,23 @@ class WindowCutter:
         was_cut_short = segment.stream.totals.was_cut_short or not has_ended
         return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
-    def _frames(self, slot: int, cut: Cut) -> Frames:
-        """Of a window, [W, C]."""
-        tokens = self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
-        return self._config.tokens.frames(tokens)
+    def _tokens(self, slot: int, cut: Cut) -> npt.NDArray[np.int32]:
+        """Of a window's frames, [S]."""
+        return self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
+
+    def _before(self, segment: SegmentState, cut: Cut) -> npt.NDArray[np.int32]:
+        """Tokens of the frames before a segment that the context of its first windows still reaches, [S]."""
+        if not self._config.speech.joins_segments:
+            return segment.stream.before[:0]
+        heard = segment.request.history if segment.index == 0 else segment.stream.before
+        return _last(heard.astype(np.int32), (segment.stream.plan.context - cut.context) * self._steps)
 
     def _words(self, segment: SegmentState, slot: int, cut: Cut) -> Words:
         """Those that begin in a window; where nobody knows, the segment in its first one."""
         request, unheard = segment.request, segment.stream.plan.unheard
         if len(request.words):
             drawn = self._frames_in(slot) if segment.spoken_frames is None else segment.spoken_frames
-            before = len(request.prompt) - 1  # the position that the first frame is drawn from
+            before = segment.num_prompt - 1  # the position that the first frame is drawn from
             aligned = self._table.aligned(slot, before, before + min(cut.stop + 1, drawn) * self._steps)
             if aligned is not None:
                 return words_within(request.words, aligned[:: self._steps], cut, unheard)
@@ -151,14 +161,15 @@ class WindowCutter:
             return NO_WORDS
         return whole_segment(request.header.char_start, request.header.char_end)
 
-    def _header(self, stream: Stream, cut: Cut, reason: StopReason) -> WindowHeader:
+    def _header(self, stream: Stream, cut: Cut, reason: StopReason, before: int) -> WindowHeader:
+        """`before`: frames of what was spoken before the segment."""
         return WindowHeader(
             address=self._address,
             stream=stream.id,
             generation=stream.generation,
             chunk=stream.chunk,
             sequence=self._sequence,
-            context=cut.context,
+            context=before + cut.context,
             new=cut.new,
             lookahead=cut.lookahead,
             last=int(reason is not StopReason.RUNNING),
@@ -202,13 +213,22 @@ class WindowCutter:
         if not self._address:
             self._streams.acknowledge(WindowDone(stream.id, stream.generation, chunk), now)
 
-    def _finish_segment(self, segment: SegmentState, slot: int, reason: StopReason, now: float) -> None:
+    def _finish_segment(
+        self, segment: SegmentState, slot: int, cut: Cut, reason: StopReason, now: float
+    ) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""
         stream, totals = segment.stream, self._totals(segment, slot)
+        own = self._table.frames[slot, : self._table.counts[slot] // self._steps * self._steps, 0]
+        heard = np.concatenate([self._before(segment, cut), own])
         self._table.release(segment)
         if reason is StopReason.RUNNING:
-            stream.finish_segment(totals, now)
+            stream.finish_segment(totals, _last(heard, stream.plan.context * self._steps), now)
             self._streams.report_progress(stream)
         else:
             stream.drain(reason)
             self._streams.settle(stream, now)
+
+
+def _last(tokens: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int32]:
+    """At most so many."""
+    return tokens[max(len(tokens) - count, 0) :]

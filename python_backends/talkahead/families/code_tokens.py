@@ -12,7 +12,7 @@ import numpy.typing as npt
 from talkahead.families.contracts import Frames
 
 if TYPE_CHECKING:  # the frontend does without torch
-    from talkahead.speculation.allowed_by_step import AllowedByStep
+    from talkahead.speculation.allowed_tokens import AllowedTokens
 
 
 class CodeTokens:
@@ -22,10 +22,12 @@ class CodeTokens:
 
     Args:
         codebooks: sizes [C], in the order in which a frame is drawn.
+        least: tokens that are drawn before the end may be; of frames of one code alone.
     """
 
-    def __init__(self, codebooks: Sequence[int]) -> None:
-        self._codebooks = tuple(codebooks)
+    def __init__(self, codebooks: Sequence[int], least: int = 0) -> None:
+        assert not least or len(codebooks) == 1
+        self._codebooks, self._least = tuple(codebooks), least
         *firsts, self._eos = accumulate(codebooks, initial=0)
         self._firsts = np.array(firsts, np.int64)  # (C,)
 
@@ -34,11 +36,13 @@ class CodeTokens:
         return self._eos
 
     @property
-    def allowed(self) -> AllowedByStep | None:
+    def allowed(self) -> AllowedTokens | None:
         from talkahead.speculation.allowed_by_step import AllowedByStep
+        from talkahead.speculation.no_early_end import NoEarlyEnd
 
-        several = len(self._codebooks) > 1
-        return AllowedByStep.by_codebook(self._codebooks, self._eos) if several else None
+        if len(self._codebooks) > 1:
+            return AllowedByStep.by_codebook(self._codebooks, self._eos)
+        return NoEarlyEnd(self._least, self._eos) if self._least else None
 
     def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         count = len(self._firsts)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the frontend does without torch
     import torch
     from torch import Tensor
 
-    from talkahead.speculation.allowed_by_step import AllowedByStep
+    from talkahead.speculation.allowed_tokens import AllowedTokens
 
 AUTO, TORCH = "auto", "torch"
 """Engines: the fastest of those that a network has on a device, and one that every network has."""
@@ -62,6 +62,8 @@ class Segment:
         char_start, char_end: the characters of the client's text that it speaks.
         pause_s: silence behind it, in seconds; 0 after a text's last.
         words: where in the units each word begins; none where the units do not tell.
+        recall: tokens of the text's first segment, its last ones, that stand behind the units' prompt at
+            most, as its words stand in the units; 0: the prompt is whole.
     """
 
     units: Units
@@ -69,16 +71,35 @@ class Segment:
     char_end: int
     pause_s: float = 0.0
     words: Words = field(default_factory=lambda: NO_WORDS)
+    recall: int = 0
+
+
+@dataclass(frozen=True)
+class OwnVoice:
+    """What a request may name.
+
+    Args:
+        said: what its stored speech says, which its prompts hold as those of a reference do; None: its
+            prompts hold none.
+        is_fixed: its prompt tells who speaks. Of another, each prompt would be another speaker's, and so
+            later segments go on from what the first one said.
+    """
+
+    name: str
+    said: str | None = None
+    is_fixed: bool = True
 
 
 class Frontend(Protocol):
     """Text to segments."""
 
-    def segments(self, text: str, said: str | None = None) -> Iterator[Segment]:
+    def segments(self, text: str, said: str | None = None, *, is_fixed: bool = True) -> Iterator[Segment]:
         """Segments as they are asked for; what is refused is refused by this call, before the first one.
 
         Args:
-            said: what is said in the reference, whose speech will follow each segment's units.
+            said: what is said in the reference, or in the voice's stored speech, which will stand in each
+                segment's prompt.
+            is_fixed: see `OwnVoice`; a reference fixes any.
 
         Raises:
             BadRequest: the text, or what is said (field REFERENCE_TEXT), cannot be spoken.
@@ -120,8 +141,8 @@ class TokenMap(Protocol):
         """The end of speech."""
 
     @property
-    def allowed(self) -> AllowedByStep | None:
-        """What may be drawn at each step of a frame; None: anything."""
+    def allowed(self) -> AllowedTokens | None:
+        """What may be drawn at each position of a segment; None: anything."""
 
     def frames(self, tokens: npt.NDArray[np.int32]) -> Frames:
         """Frames of tokens [S], which begin a frame; what does not fill a frame is left out."""
@@ -194,8 +215,8 @@ class Family(Protocol):
     def unit_columns(self) -> int:
         """U"""
 
-    def voices(self, encoder: Path) -> tuple[str, ...]:
-        """What a request may name, the default first, of an encoder's folder. Empty: references only."""
+    def voices(self, encoder: Path) -> tuple[OwnVoice, ...]:
+        """Of an encoder's folder, the default first. Empty: references only."""
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend: ...
 

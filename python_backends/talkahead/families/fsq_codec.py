@@ -124,6 +124,7 @@ class FsqCodec:
             max_positions=max_positions,
             segment_positions=segment_positions,
             has_encoder=self.can_encode,
+            joins_segments=True,
         )
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:

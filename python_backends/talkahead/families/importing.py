@@ -30,6 +30,16 @@ def _readers() -> dict[str, _Reader]:
     return {name: import_module(module) for name, module in modules.items() if find_spec(module)}
 
 
+def families_of(tokens: TextTokens) -> list[str]:
+    """Whose speech tokens a tokenizer has; more than one only by mistake."""
+    return [name for name, reader in _readers().items() if reader.LAYOUT.is_in(tokens)]
+
+
+def layout_of(family: str) -> TokenLayout:
+    """Of one of the `importable_families`."""
+    return _readers()[family].LAYOUT
+
+
 def read_checkpoint(family: str, download: Download) -> ImportedCheckpoint:
     """What the folders hold, each tensor's name and shape checked, and none read.
 
@@ -40,7 +50,7 @@ def read_checkpoint(family: str, download: Download) -> ImportedCheckpoint:
     if family not in readers:
         raise ArtifactMismatch(f"family: {family!r} has no public checkpoints; allowed: {', '.join(readers)}")
     tokens = TextTokens(download.folder)
-    found = [name for name, reader in readers.items() if reader.LAYOUT.is_in(tokens)]
+    found = families_of(tokens)
     if family not in found:
         layout = readers[family].LAYOUT
         raise ArtifactMismatch(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,8 +15,9 @@ import numpy as np
 from safetensors import safe_open
 
 from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.families.added_voices import added_voices
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import Frames, Units
+from talkahead.families.contracts import Frames, OwnVoice, Units
 from talkahead.families.text_prompt import SPEECH, VOICE
 
 if TYPE_CHECKING:  # the frontend, which reads the voices, does without torch
@@ -31,13 +32,20 @@ class NamedVoice:
     """What a request may name, and what stands in a prompt to be spoken like it.
 
     Args:
-        words: ids that call it, or those of what it says.
-        frames: [F, C], its speech; none where its words are enough.
+        words: ids that call it.
+        frames: [F, C], its speech, as a reference's; none where its words are enough.
+        said: what it says in them, spelled by nobody yet.
     """
 
     name: str
     words: tuple[int, ...] = ()
     frames: tuple[tuple[int, ...], ...] = ()
+    said: str = ""
+
+    @property
+    def offered(self) -> OwnVoice:
+        """As all servers know it: something in its prompt tells who speaks, or nothing does."""
+        return OwnVoice(self.name, self.said or None, is_fixed=bool(self.words or self.frames))
 
 
 @dataclass(frozen=True)
@@ -59,20 +67,27 @@ class EncoderConfig:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Raises ArtifactMismatch for what cannot be read."""
+        """With the voices that were added; raises ArtifactMismatch for what cannot be read."""
         path = folder / CONFIG
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
-            voices = tuple(map(_voice, raw["voices"]))
-            return cls(raw["first_speech"], tuple(raw["codebooks"]), voices)
+            own = tuple(map(_voice, raw["voices"]))
+            config = cls(raw["first_speech"], tuple(raw["codebooks"]), own)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ArtifactMismatch(
                 f"{path} cannot be read ({error!r}); write it with: python -m build_engines import-checkpoint"
             ) from error
+        added = [NamedVoice(one.name, (), one.frames, one.said) for one in added_voices(folder)]
+        return replace(config, voices=(*own, *added))
 
 
 def _voice(raw: Mapping[str, Any]) -> NamedVoice:
-    return NamedVoice(raw["name"], tuple(raw["words"]), tuple(tuple(frame) for frame in raw["frames"]))
+    """Raises ValueError for one whose words would be put into no prompt, as earlier imports wrote them."""
+    frames = tuple(tuple(frame) for frame in raw["frames"])
+    said = raw.get("said", "")
+    if frames and not said:
+        raise ValueError(f"{raw['name']}: speech without what it says")
+    return NamedVoice(raw["name"], tuple(raw["words"]), frames, said)
 
 
 class TableEncoder:
@@ -94,13 +109,17 @@ class TableEncoder:
         return self._table.shape[1]
 
     def prompt(self, units: Units, voice: int, reference: Frames | None) -> Tensor:
+        return self._table[self.ids(units, voice, reference)].float()
+
+    def ids(self, units: Units, voice: int, reference: Frames | None) -> list[int]:
+        """What a prompt is rows of [P], in the checkpoint's own numbers."""
         ids: list[int] = []
         for unit in units[:, 0].tolist():
             ids.extend(self._in_place_of(unit, voice, reference))
         wrong = [number for number in ids if not 0 <= number < len(self._table)]
         if wrong:
             raise TalkaheadError(f"unit {wrong[0]} is none of this checkpoint's {len(self._table)}")
-        return self._table[ids].float()
+        return ids
 
     def _in_place_of(self, unit: int, voice: int, reference: Frames | None) -> Sequence[int]:
         if unit == SPEECH and (spoken := self.spoken(voice, reference)) is not None:

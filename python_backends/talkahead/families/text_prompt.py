@@ -8,7 +8,7 @@ from talkahead.families.text_tokens import TextTokens
 
 VOICE, SPEECH = -2, -3
 """Units in whose place the encoder puts the words that call a named voice, and speech to go on like: a
-reference's, or the named voice's own, if it has any. -1 is no mark: what is wrong on purpose has it."""
+reference's, or the named voice's stored one. -1 is no mark: what is wrong on purpose has it."""
 
 
 class TextPrompt(Protocol):
@@ -18,26 +18,23 @@ class TextPrompt(Protocol):
         """The whole prompt of a part of a text, as it is spelled.
 
         Args:
-            said: what is said in the reference, spelled alike; None for a named voice.
+            said: what is said in the reference or the stored speech, spelled alike; None for a voice without.
         """
 
 
 class ContinuedPrompt:
-    """The words of a voice stand before the text, and its speech behind the prompt, to be gone on with.
+    """What a voice says stands before the text, and its speech behind the prompt, to be gone on with.
 
     Args:
         before, after: what stands around the words, with the checkpoint's own tokens written out.
-        has_words: whether named voices have words; they and the text are parted by a space.
+        is_opened: the tokenizer's own opening comes first, where `before` does not write it out.
     """
 
-    def __init__(self, tokens: TextTokens, before: str, after: str, *, has_words: bool) -> None:
+    def __init__(self, tokens: TextTokens, before: str, after: str, *, is_opened: bool = False) -> None:
         self._tokens = tokens
-        self._before, self._after = tokens.ids(before), [*tokens.ids(after), SPEECH]
-        self._has_words = has_words
+        self._before = [*(tokens.opening if is_opened else ()), *tokens.ids(before)]
+        self._after = [*tokens.ids(after), SPEECH]
 
     def ids(self, text: str, said: str | None) -> list[int]:
-        if said is None and self._has_words:
-            words = [VOICE, *self._tokens.ids(f" {text}")]
-        else:
-            words = self._tokens.ids(text if said is None else f"{said} {text}")
+        words = self._tokens.ids(text if said is None else f"{said} {text}")
         return [*self._before, *words, *self._after]

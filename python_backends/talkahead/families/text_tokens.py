@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+from operator import itemgetter
 from pathlib import Path
 
 from talkahead.errors import ArtifactMismatch, BadRequest
@@ -12,18 +14,29 @@ TOKENIZER = "tokenizer.json"
 
 
 class TextTokens:
-    """The tokenizer in a folder; raises ArtifactMismatch where there is none."""
+    """The tokenizer in a folder; raises ArtifactMismatch where there is none.
+
+    Attributes:
+        opening: ids that it puts before a text of its own accord, such as the token of a beginning.
+    """
 
     def __init__(self, folder: Path) -> None:
         path = folder / TOKENIZER
         if not path.exists():
-            raise ArtifactMismatch(f"{path} is missing; it comes with the checkpoint, as its fast tokenizer")
+            raise ArtifactMismatch(
+                f"{path} is missing; it comes with the checkpoint, as its fast tokenizer, or "
+                "with the one whose weights these were tuned from: import-checkpoint --base FOLDER (Llasa+'s "
+                "weights come alone, and want config.json and tokenizer of Llasa-1B)"
+            )
         tokenizer = library("tokenizers").Tokenizer
         try:
             self._tokenizer = tokenizer.from_file(str(path))
         except Exception as error:  # the library's own are no narrower
             raise ArtifactMismatch(f"{path} cannot be read as a fast tokenizer: {error}") from error
         added = self._tokenizer.get_added_tokens_decoder()
+        begun = self._tokenizer.encode("a")
+        specials = zip(begun.ids, begun.special_tokens_mask, strict=True)
+        self.opening: list[int] = [number for number, _ in takewhile(itemgetter(1), specials)]
         self._added: dict[int, str] = {number: token.content for number, token in added.items()}
 
     def ids(self, text: str) -> list[int]:

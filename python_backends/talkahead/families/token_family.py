@@ -14,6 +14,7 @@ from talkahead.families.contracts import (
     TORCH,
     Codec,
     Frontend,
+    OwnVoice,
     PromptEncoder,
     TokenMap,
     require_engine,
@@ -32,16 +33,21 @@ if TYPE_CHECKING:  # the frontend does without torch
 
 @dataclass(frozen=True)
 class TokenFamily:
-    """A `Family`; `prompt` and `spelling` make what its frontend is of."""
+    """A `Family`; `prompt` and `spelling` make what its frontend is of.
+
+    Args:
+        least_tokens: that are drawn before the end of speech may be.
+    """
 
     unit_columns: ClassVar[int] = 1
 
     name: str
     prompt: Callable[[TextTokens, FrontendConfig], TextPrompt]
     spelling: Callable[[TextTokens, FrontendConfig], Spelling]
+    least_tokens: int = 0
 
-    def voices(self, encoder: Path) -> tuple[str, ...]:
-        return tuple(voice.name for voice in EncoderConfig.read(encoder).voices)
+    def voices(self, encoder: Path) -> tuple[OwnVoice, ...]:
+        return tuple(one.offered for one in EncoderConfig.read(encoder).voices)
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
         config, tokens = FrontendConfig.read(folder), TextTokens(folder)
@@ -53,7 +59,7 @@ class TokenFamily:
         return TableEncoder(folder)
 
     def token_map(self, speech: SpeechFormat) -> TokenMap:
-        return CodeTokens(speech.codebooks)
+        return CodeTokens(speech.codebooks, self.least_tokens)
 
     def codec(self, folder: Path, device: torch.device, engine: str = AUTO) -> Codec:
         library = import_module(f"talkahead.families.{self.name}.codec")

@@ -1,4 +1,4 @@
-"""`talkahead`: serve, speak, gateway, doctor, drafts."""
+"""`talkahead`: serve, speak, gateway, doctor, voices, drafts, accept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from talkahead.config import SETTINGS
 from talkahead.errors import Code, TalkaheadError
-from talkahead.launcher import drafts_command, gateway_command
+from talkahead.launcher import accept_command, drafts_command, gateway_command, voices_command
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import SOURCE_ROOT
 from talkahead.launcher.log_line import LogFormat, LogLevel, LogLine
@@ -33,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The gateway reads its own options, of which nothing is known where it is not installed.
         if given[:1] == [gateway_command.NAME]:
             return gateway_command.run(given[1:])
+        if given[:1] == [accept_command.NAME]:
+            return accept_command.run(given[1:])
         options = make_parser().parse_args(given)
         status: int = options.run(options)
     except TalkaheadError as error:
@@ -208,8 +210,24 @@ def make_parser() -> argparse.ArgumentParser:
     drafting = speak.add_argument_group("drafting ahead", "default: as the server does by itself")
     for name in DRAFTING:
         drafting.add_argument(option(name), metavar=name.upper(), help=SETTINGS[name].allowed)
-    commands.add_parser(gateway_command.NAME, help=gateway_command.ABOUT, add_help=False)
+    for other in (gateway_command, accept_command):
+        commands.add_parser(other.NAME, help=other.ABOUT, add_help=False)
     _add(commands, "doctor", "say what is missing on this machine and how to get it", _doctor)
+    voices = commands.add_parser(
+        "voices", help="voices by example, stored in a repository", allow_abbrev=False
+    )
+    verbs = voices.add_subparsers(required=True, metavar="COMMAND")
+    for verb, about, run, add_arguments in (
+        ("add", "store a recording as a voice", voices_command.add, voices_command.add_arguments),
+        ("list", "name the voices of a repository", voices_command.show, lambda parser: None),
+        (
+            *("remove", "forget a voice that was added"),
+            *(voices_command.remove, voices_command.add_remove_arguments),
+        ),
+    ):
+        described = _described(verbs, verb, about, run)
+        _add_repository(described)
+        add_arguments(described)
     drafts = commands.add_parser("drafts", help="make what a talker drafts ahead with", allow_abbrev=False)
     stages = drafts.add_subparsers(required=True, metavar="COMMAND")
     about = "let a talker speak by itself, train draft heads on that, and measure what they bring"

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
         type=Path,
         metavar="FILE",
         help="what the talker speaks, one text a line; thousands that are like what it will say teach more "
-        "than the two hundred sentences that are taken without them",
+        "than the 1,695 short ones that are taken without them",
     )
     add(
         "--minutes",
@@ -79,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.texts is None:
         _say(
-            "texts: none given, so two hundred sentences are spoken over and over; --texts FILE teaches more"
+            "texts: none given, so 1,695 short ones of English are spoken; --texts FILE teaches more, and "
+            "another language at all"
         )
     DraftRun(order_of(options), _say).carry_out()
     return 0

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from talkahead.config import ModelConfig
-from talkahead.drafting.offer import Offer
+from talkahead.drafting.offer import AUTO, Offer
 from talkahead.drafting.selection import check_pair
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.errors import BadRequest
 from talkahead.speculation.pairs import PLAIN, Pair
-
-AUTO = "auto"
-"""The drafter that is fastest on this machine, if any is worth it."""
 
 
 def default_pair(config: ModelConfig, offer: Offer, forecast: DraftForecast | None) -> Pair:

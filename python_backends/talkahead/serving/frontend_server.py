@@ -55,7 +55,7 @@ class Utterance:
     pace: StreamPace
 
     def header(
-        self, segment: int, is_last: bool, start: int, end: int, pause_frames: int = 0
+        self, segment: int, is_last: bool, start: int, end: int, pause_frames: int = 0, recall: int = 0
     ) -> SegmentHeader:
         return SegmentHeader(
             stream=self.stream,
@@ -69,6 +69,7 @@ class Utterance:
             frontend=self.frontend,
             voice=self.voice,
             asked_us=self.asked_us,
+            recall=recall,
         )
 
 
@@ -168,8 +169,10 @@ class FrontendServer:
         began = perf_counter()
         sent = 0
         try:
-            said = utterance.reference.said if utterance.reference else None
-            for segment, is_last in _with_last(self._text.segments(utterance.text, said)):
+            voice, reference = utterance.voice, utterance.reference
+            said = reference.said if reference else self._voices.said(voice)
+            segments = self._text.segments(utterance.text, said, is_fixed=self._voices.is_fixed(voice))
+            for segment, is_last in _with_last(segments):
                 if utterance.pace.is_over:
                     self._close_early(utterance, sent)
                     break
@@ -193,7 +196,8 @@ class FrontendServer:
 
     def _send(self, utterance: Utterance, segment: Segment, index: int, is_last: bool) -> None:
         pause = self._speech.frames(segment.pause_s)
-        header = utterance.header(index, is_last, segment.char_start, segment.char_end, pause)
+        place = segment.char_start, segment.char_end
+        header = utterance.header(index, is_last, *place, pause, segment.recall)
         utterance.sender.send(self._response(utterance, segment.units, header, segment.words))
 
     def _response(

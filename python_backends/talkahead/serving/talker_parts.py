@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
@@ -39,19 +42,37 @@ class TalkerParts:
 
     backbone: Backbone
     methods: MethodBook
+    rows: SpeechRows
 
     @classmethod
     def load(cls, config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device) -> Self:
         """Raises ArtifactMismatch or BadRequest for weights or parameters that cannot be served."""
         offer = read_offer(config.folder)
-        backbone = _load_backbone(config, speech, tokens, device, offer)
-        return cls(backbone, _load_methods(config, backbone, offer))
+        checkpoint = Checkpoint(verified(config.folder))
+        backbone = _load_backbone(config, checkpoint, speech, tokens, device, offer)
+        return cls(backbone, _load_methods(config, backbone, offer), SpeechRows(checkpoint[EMBEDDINGS]))
+
+
+@dataclass(frozen=True)
+class SpeechRows:
+    """What the encoder puts into prompts for the talker's tokens: rows of the table [V, D] as they lie in the
+    talker's file, however precisely it is served."""
+
+    table: Tensor
+
+    def __call__(self, tokens: npt.NDArray[np.int64]) -> Tensor:
+        """float32 [S, D]"""
+        return self.table[torch.from_numpy(tokens)].float()
 
 
 def _load_backbone(
-    config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device, offer: Offer
+    config: ModelConfig,
+    checkpoint: Checkpoint,
+    speech: SpeechFormat,
+    tokens: TokenMap,
+    device: torch.device,
+    offer: Offer,
 ) -> Backbone:
-    checkpoint = Checkpoint(verified(config.folder))
     shape = checkpoint.config
     if (shape.vocab_size, shape.eos_token_id) != (tokens.eos + 1, tokens.eos):
         raise ArtifactMismatch(

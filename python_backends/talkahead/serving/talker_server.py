@@ -82,6 +82,7 @@ class TalkerServer:
         limits = EngineConfig(
             speech=speech,
             tokens=tokens,
+            rows=parts.rows,
             max_pending=config.whole("max_pending", EngineConfig.max_pending),
             max_wait_s=1e-3
             * config.real(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from talkahead.config import RequestOptions
-from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Context, Scored
 from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.sampling import probabilities
@@ -42,10 +42,10 @@ class HistoryRules:
 
     penalises: bool = False
     win_len: int = 0
-    allowed: AllowedByStep | None = None
+    allowed: AllowedTokens | None = None
 
     @classmethod
-    def of(cls, options: RequestOptions, allowed: AllowedByStep | None) -> Self:
+    def of(cls, options: RequestOptions, allowed: AllowedTokens | None) -> Self:
         """Windows are rounded up to powers of two, so that rows of many lengths go together.
 
         Nothing is drawn where the most likely token is taken, so nothing is drawn again.

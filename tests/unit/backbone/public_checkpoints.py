@@ -24,6 +24,9 @@ and the other five wholly."""
 
 KINDS = {
     "llama 3, tied": transformers.LlamaConfig(**SIZES, rope_parameters=LLAMA3, tie_word_embeddings=True),
+    "llama, linear": transformers.LlamaConfig(
+        **SIZES, rope_parameters={"rope_type": "linear", "rope_theta": 10_000.0, "factor": 8.0}
+    ),
     "llama with biases": transformers.LlamaConfig(**SIZES, head_dim=32, attention_bias=True, mlp_bias=True),
     "qwen2": transformers.Qwen2Config(**SIZES),
     "qwen3": transformers.Qwen3Config(**SIZES, head_dim=32, rope_parameters={"rope_theta": 1e6}),

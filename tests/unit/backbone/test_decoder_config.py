@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from public_checkpoints import KINDS, LLAMA3, SIZES
-from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
+from talkahead.backbone.decoder_config import DecoderConfig, LinearScaling, Llama3Scaling
 from talkahead.backbone.rope import rope_angles
 from talkahead.errors import ArtifactMismatch
 
@@ -21,6 +21,7 @@ CLASSES = {
     "qwen3": transformers.Qwen3Config,
 }
 SCALING = Llama3Scaling(4.0, 1.0, 4.0, 64)
+SCALINGS = {"llama 3, tied": SCALING, "llama, linear": LinearScaling(8.0)}
 
 
 def read(folder: Path, raw: dict[str, Any] | list[int] | str) -> DecoderConfig:
@@ -39,7 +40,7 @@ def agrees(ours: DecoderConfig, theirs: transformers.PreTrainedConfig) -> bool:
     return (
         all(getattr(ours, name) == getattr(theirs, name) for name in (*names, *more))
         and (ours.head_dim, ours.rope_theta) == (dim, rope["rope_theta"])
-        and (ours.rope_scaling is not None) == (rope["rope_type"] == "llama3")
+        and (ours.rope_scaling is not None) == (rope["rope_type"] in ("llama3", "linear"))
         and all(getattr(ours, n) == getattr(theirs, n, False) for n in ("attention_bias", "mlp_bias"))
     )
 
@@ -50,7 +51,7 @@ def test_what_transformers_writes_is_read_and_written_again(kind: str, tmp_path:
     theirs.save_pretrained(tmp_path)
     ours = DecoderConfig.from_file(tmp_path / "config.json")
     assert agrees(ours, theirs)
-    assert ours.eos == 49 and ours.rope_scaling == (SCALING if "llama 3" in kind else None)
+    assert ours.eos == 49 and ours.rope_scaling == SCALINGS.get(kind)
     assert read(tmp_path, ours.to_hugging_face()) == ours
     assert agrees(ours, type(theirs).from_pretrained(tmp_path))
 
@@ -69,6 +70,10 @@ def test_rotations_as_older_files_tell_them(tmp_path: Path) -> None:
     before = {**scaling, "type": "llama3"}
     del before["rope_type"]
     assert read(tmp_path, {"model_type": "llama", "rope_scaling": before}).rope_scaling == SCALING
+    linear = {"type": "linear", "factor": 2.0}
+    assert read(tmp_path, {"model_type": "llama", "rope_scaling": linear}).rope_scaling == LinearScaling(2.0)
+    remade = {**scaling, "rope_type": "linear"}  # of a file for Llama 3; what is left of it has no effect
+    assert read(tmp_path, {"model_type": "llama", "rope_scaling": remade}).rope_scaling == LinearScaling(4.0)
     plain = read(tmp_path, {"model_type": "llama", "rope_theta": 5e5, "rope_scaling": None})
     assert (plain.rope_theta, plain.rope_scaling) == (5e5, None)
 
@@ -98,7 +103,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "architecture": ({"architectures": ["LlamaModel"]}, "architectures", "one of LlamaForCausalLM"),
     "other architecture": ({"architectures": ["Qwen2ForCausalLM"]}, "model_type", '"qwen2"'),
     "unknown": ({"quantization_config": {"bits": 4}}, "quantization_config", "the fields of llama: .*hidden"),
-    "another type's": ({"use_sliding_window": False}, "use_sliding_window", "the fields of llama"),
+    "another type's": ({"use_sliding_window": True}, "use_sliding_window", "false or null"),
+    "three rotations": ({"model_type": "qwen2", "use_mrope": True}, "use_mrope", "false or null"),
+    "part of each head": ({"partial_rotary_factor": 0.5}, "partial_rotary_factor", "1.0 or 1 or null"),
     "qwen2 biases": (
         {"model_type": "qwen2", "attention_bias": False},
         "attention_bias",
@@ -124,8 +131,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "odd head": ({"head_dim": 15}, "head_dim", "an even number from 2"),
     "end": ({"eos_token_id": "end"}, "eos_token_id", "a token, a list of tokens or null"),
     "dtype": ({"dtype": "int8"}, "dtype", 'null or "float32" or'),
-    "rotation": ({"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling.rope_type", '"default" or "llama3"'),
-    "older rotation": ({"rope_scaling": {"type": "linear"}}, "rope_scaling.type", 'null or "default"'),
+    "rotation": ({"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling.rope_type", '"default" or "linear"'),
+    "older rotation": ({"rope_scaling": {"type": "dynamic"}}, "rope_scaling.type", 'null or "default"'),
+    "no linear factor": ({"rope_scaling": {"type": "linear"}}, "rope_scaling.factor", "a number above 0"),
     "two rotations": ({"rope_scaling": {"type": "default", "rope_type": "llama3"}}, "rope_type", '"default"'),
     "rotation twice": ({"rope_scaling": {}, "rope_parameters": {}}, "rope_scaling", "it, or rope_parameters"),
     "two bases": (
@@ -147,6 +155,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "no rotation": ({"rope_scaling": "none"}, "rope_scaling", "null or an object"),
 }
+
+
+@pytest.mark.parametrize("model_type", CLASSES)
+def test_fields_that_change_nothing_at_their_values_are_none(model_type: str, tmp_path: Path) -> None:
+    idle = {
+        **{"use_mrope": False, "rope_interleaved": False, "is_llama_config": True, "mlp_bias": False},
+        **{"use_sliding_window": False, "partial_rotary_factor": 1.0, "return_dict": True},
+        **{"quantization_config": None, "sliding_window": None, "a_switch_that_is_off": None},
+    }
+    plain = {"model_type": model_type, **SIZES}
+    assert read(tmp_path, {**plain, **idle}) == read(tmp_path, plain)
 
 
 @pytest.mark.parametrize("case", REFUSED)

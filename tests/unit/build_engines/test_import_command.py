@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from public_folders import medusa_heads, write_codec, write_llasa, write_neutts
+from public_folders import medusa_heads, write_codec, write_llasa, write_llasa_plus, write_neutts
 from safetensors.torch import load_file, save_file
 from talkahead.drafting.offer import read_offer
 from talkahead.launcher import doctor
@@ -68,6 +68,28 @@ def test_it_prints_what_one_has_to_know(folder: Path, capsys: pytest.CaptureFixt
     assert read_offer(repository / "talker" / "1").drafters["heads"].nodes == (2, 4, 8, 16, 32)
     config = (repository / "talker" / "config.pbtxt").read_text()
     assert '{ key: "precision" value { string_value: "bfloat16" } }' in config and 'int8" }' not in config
+
+
+def test_weights_that_come_alone_take_the_rest_of_their_base(
+    pristine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Llasa+'s are published: one file. Its base has weights of its own, which are not these."""
+    folder = tmp_path / "downloads"
+    state = write_llasa_plus(tmp_path / "whole")
+    shutil.copytree(pristine / "codec", folder / "codec")
+    (folder / "talker").mkdir()
+    shutil.move(tmp_path / "whole" / "model.safetensors", folder / "talker")
+    base = shutil.move(tmp_path / "whole", folder / "base")
+    save_file({"llm.lm_head.weight": state["llm.lm_head.weight"]}, base / "model.safetensors")
+    assert run(folder) == 1
+    assert "--base FOLDER (Llasa+'s weights come alone" in capsys.readouterr().err
+    assert run(folder, "--base", str(base)) == 0
+    assert "drafts    mtp" in capsys.readouterr().out
+    talker = load_file(tmp_path / "repository" / "talker" / "1" / "model.safetensors")
+    name = "model.layers.1.mlp.up_proj.weight"
+    torch.testing.assert_close(talker[name], state[f"llm.{name}"], rtol=0, atol=0)
+    manifest = (tmp_path / "repository" / "talker" / "1" / "manifest.json").read_text()
+    assert "the folders talker and codec" in manifest
 
 
 def test_too_little_memory_is_told(

@@ -45,3 +45,11 @@ def test_the_verdict_tells_what_the_server_will_do() -> None:
         ": that brings nothing here, and the server stays with plain decoding"
     )
     assert "stays with mtp+match" in verdict("heads", 8, gain_of(0.9), Pair("mtp", "match"))
+
+
+def test_a_server_that_is_told_what_to_take_takes_that() -> None:
+    for served, by_itself in ((Pair("heads", "match"), "heads+match"), (PLAIN, "plain decoding")):
+        said = verdict("heads", 8, gain_of(0.8), served, told="none")
+        assert said.endswith(
+            f"config.pbtxt has the server take drafter none by default, where auto would take {by_itself}"
+        )

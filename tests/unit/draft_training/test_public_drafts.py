@@ -6,20 +6,27 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from periodic_talker import TEXTS
 from public_folders import Public, write_codec, write_llasa, write_neutts, write_orpheus
 from talkahead.draft_training import draft_run
 from talkahead.draft_training.draft_order import DraftOrder
 from talkahead.draft_training.draft_run import DraftRun
+from talkahead.draft_training.reader import Reader
+from talkahead.draft_training.recital import Recital
 from talkahead.draft_training.speech_store import SpeechStore
+from talkahead.draft_training.texts import DEFAULT, Split, read_texts
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import load_drafter
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.errors import TalkaheadError
 from talkahead.families.imported_checkpoint import Download
 from talkahead.families.importing import read_checkpoint
+from talkahead.families.registry import load_family
 from talkahead.families.repository_writer import write_repository
 from talkahead.manifest import Manifest
 
@@ -66,6 +73,52 @@ def test_heads_of_public_checkpoints_are_trained_and_can_be_served(
     load_drafter(order.destination, order.talker, DraftPool(2, 64))
     Manifest.read(order.destination).verify(order.destination)
     assert said[-1].startswith("heads+match: ")
+
+
+class Store:
+    """As a `SpeechStore` whose utterances all said the same."""
+
+    def __init__(self, tokens: list[int]) -> None:
+        self._said = SimpleNamespace(tokens=torch.tensor(tokens))
+
+    def __getitem__(self, number: int) -> SimpleNamespace:
+        return self._said
+
+
+@pytest.mark.parametrize(
+    ("family", "public"), [("llasa", write_llasa), ("orpheus", write_orpheus), ("neutts", write_neutts)]
+)
+def test_drafts_meet_prompts_that_go_on_from_speech(
+    family: str, public: Callable[[Path], Public], order: DraftOrder
+) -> None:
+    """As served ones do: of references, and of later segments where nothing fixes the voice."""
+    write(family, public, order)
+    reader = Reader(order.repository)
+    recital = Recital(reader, [reader.passages(text)[0] for text in TEXTS], seed=1)
+    books = len(reader.speech.codebooks)
+    codes = np.arange(4 * books, dtype=np.int32).reshape(4, books) % CODES
+    eos = CODES * books
+    said = [*(codes + CODES * np.arange(books)).flatten().tolist(), eos]
+    number, passages = 66, recital.passages
+    told = [passages[place % len(passages)] for place in (number, number - 64)]
+    prompt = recital._prompt_beside(number, Store(said))  # type: ignore[arg-type]
+    loaded = load_family(family)
+    frontend = loaded.frontend(order.repository / "frontend" / "1", reader.speech)
+    encoder = loaded.prompt_encoder(order.repository / "encoder" / "1", torch.device("cpu"))
+    (segment,) = frontend.segments(told[0].words, told[1].words)
+    assert torch.equal(prompt, encoder.prompt(segment.units, len(reader.voices), codes))
+    plain = recital.prompts(number, 1)[0]
+    assert len(prompt) > len(encoder.prompt(segment.units, len(reader.voices), codes[:0]))
+    for others in (said[:-1], [eos], [*said[:-1] * 400, eos]):  # cut, empty, too long
+        assert torch.equal(recital._prompt_beside(number, Store(others)), plain)  # type: ignore[arg-type]
+    assert torch.equal(recital._prompt_beside(65, Store(said)), recital.prompts(65, 1)[0])  # type: ignore[arg-type]
+    assert torch.equal(recital._prompt_beside(3, Store(said)), recital.prompts(3, 1)[0])  # type: ignore[arg-type]
+
+
+def test_texts_that_come_along_last_for_the_hour_that_is_usual() -> None:
+    texts = read_texts(DEFAULT)
+    assert sum(map(len, texts[Split.TRAIN])) / 15 > 55 * 60  # characters a second
+    assert len({text for own in texts.values() for text in own}) == sum(map(len, texts.values()))
 
 
 def test_a_frames_codes_are_drawn_from_their_own_codebooks(order: DraftOrder) -> None:

@@ -13,8 +13,10 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.no_early_end import NoEarlyEnd
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree, chain_of
 from tiny_talker import (
@@ -159,6 +161,26 @@ def test_steps_of_a_frame_are_allowed_in_turn(llama: Llama) -> None:
     assert any(said[-1] == eos and len(said) % 3 != 1 for said in plain), "the end may cut a frame short"
     for kind in KINDS:
         assert spoken(pool(kind), ruled_utterances(0.9)) == plain
+
+
+def test_no_end_comes_early_with_any_draft(llama: Llama) -> None:
+    """What was said without the rule is said, until it would have ended too soon."""
+    least, eos = 12, VOCABULARY - 1
+
+    def pool(kind: str | None, allowed: AllowedTokens | None = None) -> Pool:
+        made = Pool(llama, NullDrafter() if kind is None else make_drafter(kind, llama))
+        made.step = DecodeStep(made.backbone, made.drafter, MatchVerifier(), allowed=allowed)
+        return made
+
+    free = spoken(pool(None), ruled_utterances(0.9))
+    plain = spoken(pool(None, NoEarlyEnd(least, eos)), ruled_utterances(0.9))
+    assert any(eos in said[:least] for said in free)
+    for said, before in zip(plain, free, strict=True):
+        assert eos not in said[:least]
+        kept = before.index(eos) if eos in before[:least] else len(before)
+        assert said[:kept] == before[:kept]
+    for kind in KINDS:
+        assert spoken(pool(kind, NoEarlyEnd(least, eos)), ruled_utterances(0.9)) == plain
 
 
 def test_a_crowd_of_methods_and_rules_says_what_each_says_alone(llama: Llama) -> None:

@@ -211,6 +211,7 @@ class Rig:
         last: bool = True,
         pause: int = 0,
         asked_us: int = 0,
+        recall: int = 0,
         request_id: str = "",
         breaks_at: int = -1,
         **options: object,
@@ -230,6 +231,7 @@ class Rig:
             pause_frames=pause,
             frontend=FRONTEND,
             asked_us=asked_us,
+            recall=recall,
         )
         chosen = RequestOptions.from_parameters({"temperature": 0.0, **options})  # type: ignore[dict-item]
         channel = Channel(outlet, lambda job: job(), self._lose, self.logged.append)

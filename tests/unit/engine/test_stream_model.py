@@ -130,7 +130,7 @@ class AnyStreams(RuleBasedStateMachine):
             stream.drain(StopReason.END_OF_SPEECH)
             self.streams.settle(stream, self.now)
         elif is_last:
-            stream.finish_segment(Totals(), self.now)
+            stream.finish_segment(Totals(), np.zeros(0, np.int32), self.now)
             self.streams.report_progress(stream)
             assert segment.request.outlet.end == "closed"  # type: ignore[attr-defined]
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from talkahead.families.code_tokens import CodeTokens
+from talkahead.families.registry import load_family
+from talkahead.speculation.no_early_end import NoEarlyEnd
+from talkahead.speech_format import SpeechFormat
 
 
 def test_one_code_is_its_token() -> None:
@@ -23,6 +26,14 @@ def test_seven_codes_have_tokens_of_their_own_and_code_0_is_one() -> None:
     assert drawn[:7].tolist() == expected
     assert drawn[7:].tolist() == [5, 8191, 8194, 12_291, 16_388, 20_480, 28_671]
     np.testing.assert_array_equal(tokens.frames(drawn.astype(np.int32)), frames)
+
+
+def test_the_end_waits_for_the_first_tokens() -> None:
+    assert CodeTokens((9,)).allowed is None
+    assert CodeTokens((9,), least=50).allowed == NoEarlyEnd(50, 9)
+    speech = SpeechFormat("neutts", 24_000, 480, (9,), 50, 5, (0,), 2048, 1433)
+    assert load_family("neutts").token_map(speech).allowed == NoEarlyEnd(50, 9)
+    assert load_family("llasa").token_map(speech).allowed is None
 
 
 def test_what_does_not_fill_a_frame_is_left_out() -> None:

@@ -34,7 +34,6 @@ from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import Frames
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import read_checkpoint
-from talkahead.families.neutts.ipa import Ipa
 from talkahead.families.registry import load_family
 from talkahead.families.repository_writer import new_repository, write_repository
 from talkahead.generation_config import read_sampling
@@ -93,7 +92,7 @@ def draw_greedily(talker: Path, prompt: Tensor, steps: int) -> list[int]:
 
 def ids_in_public(imported: Imported, units: list[int], voice: str | None, codes: Frames) -> list[int]:
     """The prompt as the public tokenizer has it, marks replaced by what belongs there."""
-    words = {"tara": "tara:", "jo": Ipa().spell(str(VOICE["text"]))}.get(voice or "", "")
+    words = "tara:" if voice == "tara" else ""
     steps = codes + np.arange(codes.shape[1]) * CODES
     spoken = imported.checkpoint.encoder.first_speech + steps.flatten()
     put = {-2: imported.public.tokenizer.encode(words, add_special_tokens=False), -3: spoken.tolist()}
@@ -115,11 +114,12 @@ def test_the_compact_talker_draws_what_transformers_draws(
         reference = codes = np.random.default_rng(1).integers(0, CODES, (5, width)).astype(np.int32)
         said, voice = "It's easy to tell.", len(voices)
     elif imported.family == "neutts":
-        codes = np.array(VOICE["codes"], np.int32)[:, None]
+        said, codes = voices[0].said, np.array(VOICE["codes"], np.int32)[:, None]
+        assert said == VOICE["text"]
     (segment,) = frontend.segments("Hello there, fine punch!", said)
     prompt = encoder.prompt(segment.units, voice, reference)
     assert prompt.dtype == torch.float32
-    ids = ids_in_public(imported, segment.units[:, 0].tolist(), None if said else voices[0], codes)
+    ids = ids_in_public(imported, segment.units[:, 0].tolist(), voices[0].name if voice == 0 else None, codes)
     speech = imported.checkpoint.encoder
     end = imported.public.tokenizer.convert_tokens_to_ids(
         "<custom_token_2>" if imported.family == "orpheus" else "<|SPEECH_GENERATION_END|>"
@@ -132,7 +132,9 @@ def test_the_compact_talker_draws_what_transformers_draws(
 def test_what_is_written_can_be_served(imported: Imported) -> None:
     voices = {"llasa": ("default",), "orpheus": ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")}
     family = load_family(imported.family)
-    assert family.voices(imported.version("encoder")) == voices.get(imported.family, ("jo",))
+    own = family.voices(imported.version("encoder"))
+    assert tuple(voice.name for voice in own) == voices.get(imported.family, ("jo",))
+    assert {voice.is_fixed for voice in own} == {imported.family != "llasa"}
     assert family.unit_columns == 1
     assert SpeechFormat.read(imported.version("vocoder")) == imported.speech
     assert imported.speech.family == imported.family

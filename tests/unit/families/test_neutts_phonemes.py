@@ -42,8 +42,16 @@ def test_each_of_our_phonemes_has_letters(ipa: Ipa) -> None:
 
 
 class _Backend:
-    def __init__(self, language: str, *, preserve_punctuation: bool, with_stress: bool) -> None:
-        assert (language, preserve_punctuation, with_stress) == ("en-us", True, True)
+    """With the options of NeuTTS' reference code alone."""
+
+    def __init__(self, **options: object) -> None:
+        assert options == {
+            "language": "en-us",
+            "preserve_punctuation": True,
+            "with_stress": True,
+            "language_switch": "remove-flags",
+            "words_mismatch": "ignore",
+        }
 
     def phonemize(self, texts: list[str]) -> list[str]:
         return [f" {text.lower()}  !" for text in texts]

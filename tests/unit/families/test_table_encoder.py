@@ -14,7 +14,7 @@ from talkahead.families.text_prompt import SPEECH, VOICE
 from torch import Tensor
 
 FIRST, CODES = 10, 4
-VOICES = (NamedVoice("ann", (7, 8)), NamedVoice("ben", (9,), ((3, 0), (1, 2))))
+VOICES = (NamedVoice("ann", (7, 8)), NamedVoice("ben", (9,), ((3, 0), (1, 2)), "I am Ben."))
 
 
 def units(*ids: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from public_folders import (
     LLAMA_BASE,
     Public,
     llasa_tokenizer,
+    neutts_tokenizer,
     orpheus_tokenizer,
     write_llasa,
     write_neutts,
@@ -165,10 +166,17 @@ def test_neutts_reads_phonemes_behind_those_of_its_voice(neutts: Public) -> None
     said, text = (Ipa().spell(words) for words in ("My name is Jo.", "Hello there, lemons!"))
     reference = neutts_reference(neutts, said, text)
     assert only(front, "Hello there, lemons!", "My name is Jo.") == [*reference, SPEECH]
-    units = only(front, "Hello there, lemons!")
-    at = units.index(VOICE)
-    words = neutts.tokenizer.encode(said, add_special_tokens=False)
-    assert [*units[:at], *words, *units[at + 1 :]] == [*reference, SPEECH]
+
+
+def test_neutts_on_a_llama_begins_with_its_token_as_the_reference_encodes_it(tmp_path: Path) -> None:
+    made = neutts_tokenizer(begins=True)
+    made.save_pretrained(tmp_path)
+    public = Public(tmp_path, made, None)  # type: ignore[arg-type]
+    front = frontend(public, "neutts", FrontendConfig(phonemes="own"))
+    said, text = (Ipa().spell(words) for words in ("My name is Jo.", "Hello there, lemons!"))
+    reference = neutts_reference(public, said, text)
+    assert reference[0] == made.bos_token_id
+    assert only(front, "Hello there, lemons!", "My name is Jo.") == [*reference, SPEECH]
 
 
 @pytest.mark.parametrize("family", ["llasa", "orpheus", "neutts"])
@@ -191,6 +199,58 @@ def test_segments_fit_and_say_everything(family: str, text: str, request: pytest
     between = [text[end:begin] for end, begin in zip(edges[::2], edges[1::2], strict=True)]
     assert not "".join(between).strip()
     assert segments[-1].pause_s == 0.0
+
+
+STORY = (
+    "It was a dark night. The rain fell in torrents, and nobody was about; a lamp swung in the wind. "
+    "She went on, though it was late! Was anybody there? "
+) * 8
+
+
+def spoken_positions(front: TokenFrontend, text: str) -> int:
+    return front._positions_of(text) - front._bare
+
+
+@pytest.mark.parametrize("text", [STORY, LONG, "Chapter 1\n\n" + STORY, "lemons " * 300, "Hi! " + LONG])
+def test_where_nothing_fixes_the_voice_the_first_segment_does(
+    text: str, llasa: Public, llasa_frontend: TokenFrontend
+) -> None:
+    """Its words stand in the prompts of the others, as a recording's would, and its speech has room there."""
+    speech = speech_format("llasa")
+    first, *others = llasa_frontend.segments(text, is_fixed=False)
+    opening = text[first.char_start : first.char_end]
+    assert others and first.recall == 0
+    assert first.units[:, 0].tolist() == ids_of(llasa_frontend, opening, None)
+    assert len(opening) >= 30 and spoken_positions(llasa_frontend, opening) <= speech.max_positions // 2
+    (recall,) = {segment.recall for segment in others}
+    assert recall >= spoken_positions(llasa_frontend, opening) - llasa_frontend.units_of(opening) > 0
+    for segment in others:
+        own = text[segment.char_start : segment.char_end]
+        assert segment.units[:, 0].tolist() == ids_of(llasa_frontend, own, opening)
+        size = len(own.encode()) + 5 * sum(map(str.isdigit, own))
+        steps = size * speech.frames_per_s / SLOWEST_BYTES_PER_S
+        assert len(segment.units) + recall + steps <= speech.max_positions + 2
+    edges = [0, *(edge for one in (first, *others) for edge in (one.char_start, one.char_end)), len(text)]
+    between = [text[end:begin] for end, begin in zip(edges[::2], edges[1::2], strict=True)]
+    assert not "".join(between).strip()
+
+
+def ids_of(front: TokenFrontend, text: str, said: str | None) -> list[int]:
+    return [int(unit) for unit in front._prompt.ids(text, said)]
+
+
+def test_one_segment_alone_and_a_fixed_voice_go_on_from_nothing(llasa_frontend: TokenFrontend) -> None:
+    (alone,) = llasa_frontend.segments("It was a dark night.", is_fixed=False)
+    assert alone.recall == 0
+    assert {one.recall for one in llasa_frontend.segments(STORY)} == {0}
+    like = list(llasa_frontend.segments(STORY, "My name is tara.", is_fixed=False))
+    assert {one.recall for one in like} == {0} and len(like) > 1
+
+
+def test_without_room_for_an_opening_each_segment_stands_alone(llasa: Public) -> None:
+    config = FrontendConfig(*chat_template(llasa.folder))
+    tight = frontend(llasa, "llasa", config, positions=560)
+    assert list(map(str, tight.segments(STORY, is_fixed=False))) == list(map(str, tight.segments(STORY)))
 
 
 def test_sentences_share_a_segment_while_they_fit_and_pauses_are_a_readers(

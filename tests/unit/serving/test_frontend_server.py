@@ -229,7 +229,7 @@ def test_a_health_check_of_a_server_without_voices_says_that_it_is_well(
 def test_a_failure_after_the_first_segment_is_left_to_the_talker(
     frontend: FrontendServer, backend: FakeBackend, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(text: str, said: str | None) -> Iterator[object]:
+    def breaks(text: str, said: str | None, *, is_fixed: bool) -> Iterator[object]:
         yield from list(frontend_segments(text, said))[:2]
         raise RuntimeError("lexicon gone")
 

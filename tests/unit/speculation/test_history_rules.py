@@ -27,6 +27,7 @@ from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context, Drafter, Scored
 from talkahead.speculation.history_rules import NO_RULES, HistoryRules
 from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.no_early_end import NoEarlyEnd
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.ratio_verifier import RatioVerifier
 from talkahead.speculation.repetition_settings import RepetitionSettings
@@ -236,6 +237,22 @@ def test_each_step_of_a_frame_draws_its_own_tokens(shape: TreeShape) -> None:
             kept = ruled[line, node].isfinite()
             assert set(kept.nonzero()[:, 0].tolist()) == wanted
             assert torch.equal(ruled[line, node][kept], scored.logits[line, node][kept])
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_no_end_comes_before_so_many_tokens(shape: TreeShape) -> None:
+    least, context = 6, context_of(ROWS)
+    tree = tree_of(shape, context)
+    scored = scored_of(tree, torch.float64)
+    before = scored.logits.clone()
+    ruled = HistoryRules(allowed=NoEarlyEnd(least, EOS)).apply(tree, scored, context)[0].logits
+    for line, row in enumerate(ROWS):
+        for node in range(len(shape)):
+            is_early = len(row.said) + shape.depths[node] < least
+            assert (ruled[line, node, EOS] == -torch.inf) == is_early
+            others = torch.arange(VOCABULARY) != EOS
+            assert torch.equal(ruled[line, node][others], before[line, node][others])
+            assert is_early or ruled[line, node, EOS] == before[line, node, EOS]
 
 
 def test_rules_are_known_before_anything_is_computed() -> None:

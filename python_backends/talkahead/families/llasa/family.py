@@ -10,7 +10,7 @@ from talkahead.families.token_family import TokenFamily
 
 
 def llasa_prompt(tokens: TextTokens, config: FrontendConfig) -> ContinuedPrompt:
-    return ContinuedPrompt(tokens, config.before, config.after, has_words=False)
+    return ContinuedPrompt(tokens, config.before, config.after)
 
 
 FAMILY = TokenFamily("llasa", llasa_prompt, lambda tokens, _: AsWritten(tokens))

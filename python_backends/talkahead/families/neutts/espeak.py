@@ -17,7 +17,14 @@ class Espeak:
     def __init__(self) -> None:
         try:
             backend = import_module("phonemizer.backend").EspeakBackend
-            self._backend = backend(language="en-us", preserve_punctuation=True, with_stress=True)
+            self._backend = backend(
+                language="en-us",
+                preserve_punctuation=True,
+                with_stress=True,
+                # Foreign words would have their language's name in parentheses, to be read as phonemes.
+                language_switch="remove-flags",
+                words_mismatch="ignore",
+            )
         except (ImportError, RuntimeError) as error:  # RuntimeError: the package is here, espeak is not
             raise TalkaheadError(
                 f"espeak cannot be had ({error}), which this checkpoint was imported for; install it with: "

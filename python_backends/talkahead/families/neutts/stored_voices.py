@@ -29,7 +29,7 @@ def read_voices(
 def _voice(path: Path, ids: Callable[[str], list[int]], codebook: int, room: int) -> NamedVoice:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-        words, codes = tuple(ids(raw["text"])), [int(code) for code in raw["codes"]]
+        words, codes = ids(raw["text"]), [int(code) for code in raw["codes"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactMismatch(
             f'{path} is no voice ({error!r}); allowed: {{"text": what is said, "codes": [numbers]}}'
@@ -40,4 +40,4 @@ def _voice(path: Path, ids: Callable[[str], list[int]], codebook: int, room: int
         raise ArtifactMismatch(
             f"{path}: {len(words)} tokens of text and {len(codes)} codes; allowed: {room} together"
         )
-    return NamedVoice(path.stem, words, tuple((code,) for code in codes))
+    return NamedVoice(path.stem, frames=tuple((code,) for code in codes), said=raw["text"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from talkahead.config import folder_beside
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import AUTO
+from talkahead.families.contracts import AUTO, OwnVoice
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
 from talkahead.families.phonemic.voice import voices_of
 from talkahead.speech_format import NAME, SpeechFormat
@@ -25,7 +25,7 @@ class Phonemic:
 
     unit_columns = UNIT_COLUMNS
 
-    def voices(self, encoder: Path) -> tuple[str, ...]:
+    def voices(self, encoder: Path) -> tuple[OwnVoice, ...]:
         path = encoder / "encoder.json"
         try:
             speakers = tuple(json.loads(path.read_text(encoding="utf-8"))["voices"])
@@ -33,7 +33,7 @@ class Phonemic:
             raise ArtifactMismatch(
                 f"{path} does not list the voices ({error}); rebuild it with make train"
             ) from error
-        return tuple(voice.name for voice in voices_of(folder_beside(encoder, "vocoder"), speakers))
+        return tuple(OwnVoice(voice.name) for voice in voices_of(folder_beside(encoder, "vocoder"), speakers))
 
     def frontend(self, folder: Path, speech: SpeechFormat) -> Frontend:
         return PhonemeFrontend()

@@ -27,7 +27,7 @@ class PhonemeFrontend:
     def __init__(self) -> None:
         self._text = TextFrontend()
 
-    def segments(self, text: str, said: str | None = None) -> Iterator[Segment]:
+    def segments(self, text: str, said: str | None = None, *, is_fixed: bool = True) -> Iterator[Segment]:
         before = np.zeros((0, UNIT_COLUMNS), np.int32) if said is None else self._said(said)
         return (_segment(one, before) for one in self._text.iter_segments(text))
 

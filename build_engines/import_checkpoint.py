@@ -4,8 +4,8 @@ FOLDER is a checkpoint as its publishers have it (config.json, weights, tokenize
 codec. Every tensor's name and shape is checked before anything is written; tensors are read one by one; what
 is not whole does not get its name. The talker keeps its speech tokens alone, the encoder its whole embedding
 table. Weights that come alone, as Llasa+'s do, want config.json and tokenizer of the checkpoint that they
-were tuned from: --base. Drafts that the checkpoint brings (Llasa+'s modules, Medusa's heads) come with it;
-`talkahead drafts train` makes your own.
+were tuned from: --base. So do most files of llama.cpp, FILE.gguf in FOLDER's place. Drafts that the
+checkpoint brings (Llasa+'s modules, Medusa's heads) come with it; `talkahead drafts train` makes your own.
 """
 
 from __future__ import annotations
@@ -14,19 +14,24 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from talkahead.backbone import decoder_config
+from talkahead.backbone.checkpoint import WEIGHTS
 from talkahead.backbone.decoder_choice import Precision, count_memory
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.config import parameters_of
+from talkahead.errors import ArtifactMismatch
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
 from talkahead.families.repository_writer import new_repository, write_models
 from talkahead.speech_format import SpeechFormat
 
+from build_engines.gguf_weights import write_safetensors
 from instruments.environment import REPOSITORY
 from instruments.provenance import source_commit
 
@@ -41,14 +46,15 @@ _PARAMETER = '{{ key: "precision" value {{ string_value: "{}" }} }}'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("family", choices=importable_families(), help="kind of checkpoint")
-    add("folder", type=Path, help="the downloaded checkpoint")
+    add("folder", type=Path, help="the downloaded checkpoint, or a file of its weights for llama.cpp")
     add("--codec", type=Path, required=True, help="the downloaded codec, as its library saves it")
     add("--out", type=Path, required=True, metavar="REPOSITORY", help="a folder that is not there yet")
     add(
         "--base",
         type=Path,
         metavar="FOLDER",
-        help="where config.json and the tokenizer lie, of weights that come alone: Llasa+'s want Llasa-1B's",
+        help="where config.json and the tokenizer lie, of weights that come alone: Llasa+'s want Llasa-1B's, "
+        "and those for llama.cpp (.gguf) their original's",
     )
     add(
         "--positions",
@@ -74,17 +80,44 @@ def run(options: argparse.Namespace) -> None:
 @contextmanager
 def completed(folder: Path, base: Path | None) -> Iterator[Path]:
     """A folder of the same name with links to all files of a download, and to those of its base, the weights
-    aside, that it has none of; the download itself without a base."""
-    if base is None:
+    aside, that it has none of; weights for llama.cpp lie there as safetensors. The download itself where
+    nothing is to be added."""
+    own = {path.name: path for path in _files_of(folder)}
+    packed = _packed_weights(folder, own)
+    if base is None and packed is None:
         yield folder
         return
     with TemporaryDirectory() as scratch:
         whole = Path(scratch) / folder.resolve().name
         whole.mkdir()
-        files = {path.name: path for path in base.iterdir() if not path.name.startswith(_WEIGHTS)}
-        for name, path in {**files, **{path.name: path for path in folder.iterdir()}}.items():
+        given = {path.name: path for path in _files_of(base) if not path.name.startswith(_WEIGHTS)}
+        for name, path in {**given, **own}.items():
             (whole / name).symlink_to(path.resolve())
+        if packed is not None:
+            print(f"reading {packed}", file=sys.stderr, flush=True)
+            config = DecoderConfig.from_file(whole / decoder_config.NAME)
+            write_safetensors(packed, config, whole / WEIGHTS)
         yield whole
+
+
+def _files_of(place: Path | None) -> list[Path]:
+    """Of a folder, or the file itself; of what is not there none, which whoever reads it will say."""
+    if place is None or not place.exists():
+        return []
+    return list(place.iterdir()) if place.is_dir() else [place]
+
+
+def _packed_weights(folder: Path, own: Mapping[str, Path]) -> Path | None:
+    """The file for llama.cpp, where a download has no other weights."""
+    if any(name.startswith(_WEIGHTS) for name in own):
+        return None
+    found = sorted(path for name, path in own.items() if name.endswith(".gguf"))
+    if len(found) > 1:
+        raise ArtifactMismatch(
+            f"{folder} has several files of weights: {', '.join(path.name for path in found)}; allowed: the "
+            "path of one of them in the folder's place"
+        )
+    return found[0] if found else None
 
 
 def _import(out: Path, imported: ImportedCheckpoint) -> None:

@@ -459,7 +459,9 @@ def test_each_choice_gives_its_decoder() -> None:
     assert isinstance(choose(DecoderChoice.TORCH, SMALL), SlotDecoder)
     assert isinstance(choose(DecoderChoice.AUTO, SMALL, torch.float64), SlotDecoder)
     assert isinstance(choose(DecoderChoice.TORCH, SMALL, torch.bfloat16), SlotDecoder)
-    with pytest.raises(TalkaheadError, match=r"float32, bfloat16, int8, int4 on a CPU, not in torch\.float64"):
+    with pytest.raises(
+        TalkaheadError, match=r"float32, bfloat16, int8, int4 on a CPU, not in torch\.float64"
+    ):
         choose(DecoderChoice.NATIVE, SMALL, torch.float64)
 
 

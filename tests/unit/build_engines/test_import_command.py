@@ -17,6 +17,7 @@ from talkahead.speech_format import SpeechFormat
 
 from build_engines import import_checkpoint
 from build_engines.__main__ import main
+from perf.talker.gguf_file import write_gguf
 
 # SNAC's library scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -48,6 +49,40 @@ def run(folder: Path, *options: str, family: str = "llasa") -> int:
     left = [path.name for path in folder.parent.iterdir()]
     assert sorted(left) == ["downloads", "repository"] if status == 0 else ["downloads"]
     return status
+
+
+def packed(folder: Path, name: str) -> Path:
+    """A talker's weights for llama.cpp, in the place of its own."""
+    path = folder / "talker" / name
+    write_gguf(folder / "talker", "float32", path)
+    return path
+
+
+def test_weights_for_llama_cpp_are_those_that_they_were_made_of(folder: Path, tmp_path: Path) -> None:
+    """A folder that holds them, and the file alone beside its base."""
+    assert run(folder) == 0
+    written = load_file(tmp_path / "repository/talker/1/model.safetensors")
+    shutil.rmtree(tmp_path / "repository")
+    path = packed(folder, "talker-f32.gguf")
+    (folder / "talker" / "model.safetensors").unlink()
+    base = shutil.copytree(folder / "talker", folder / "base", ignore=shutil.ignore_patterns("*.gguf"))
+    for given, options in ((folder / "talker", []), (path, ["--base", str(base)])):
+        out = tmp_path / "repository"
+        command = ["import-checkpoint", "llasa", str(given), "--codec", str(folder / "codec")]
+        assert main([*command, "--out", str(out), *options]) == 0
+        read = load_file(out / "talker/1/model.safetensors")
+        assert read.keys() == written.keys()
+        assert all(torch.equal(read[name], written[name].bfloat16()) for name in read)
+        shutil.rmtree(out)
+
+
+def test_of_several_files_for_llama_cpp_one_is_to_be_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed(folder, "a.gguf"), packed(folder, "b.gguf")
+    (folder / "talker" / "model.safetensors").unlink()
+    assert run(folder) == 1
+    assert "several files of weights: a.gguf, b.gguf; allowed: the path of one" in capsys.readouterr().err
 
 
 def test_it_prints_what_one_has_to_know(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,7 +156,9 @@ class Trial:
 def _run(*command: object) -> None:
     """A module of ours, as users run it; raises TalkaheadError with what it said where it fails."""
     print(f"accept: {' '.join(map(str, command[:3]))}", file=sys.stderr, flush=True)
-    done = subprocess.run([sys.executable, "-m", *map(str, command)], stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, command)], stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
+    )
     if done.returncode:
         raise TalkaheadError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it failed")
 

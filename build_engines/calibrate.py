@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from talkahead.backbone.llama import Llama
-from talkahead.draft_training.accepted_paths import count_accepted
+from talkahead.draft_training.accepted_paths import TOLERANCE, WIDE, count_accepted
 from talkahead.draft_training.count_acceptance import count_acceptance
 from talkahead.draft_training.draft_ranks import count_ranks
 from talkahead.draft_training.own_speech import OwnSpeech, Talker
@@ -40,9 +40,6 @@ from instruments.sampling import add_sampling, sampling_of
 
 NODES = (2, 3, 4, 6, 8, 16, 32, 64, 96, 128)
 MEAN_SIZES = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0)
-TOLERANCE = 3
-_WIDE = 1.5
-"""Nodes that are tried with a tolerance, for each of the largest tree: the most frequent ones of one draw."""
 _COMMAND = "python -m build_engines calibrate"
 
 
@@ -88,7 +85,7 @@ def _calibrate_all_trees(talker: Llama, folder: Path, options: argparse.Namespac
     for one in heads:
         network = _heads_of(one, folder)
         paths = count_ranks(network, spoken, sampling)
-        wide = paths.best_tree(round(_WIDE * max(options.nodes)))
+        wide = paths.best_tree(round(WIDE * max(options.nodes)))
         accepted = count_accepted(network, tried, wide, TOLERANCE, talker.config.eos)
         _calibrate_trees(one, paths, {TOLERANCE: accepted}, options.nodes)
 

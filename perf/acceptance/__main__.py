@@ -91,9 +91,7 @@ class Trial:
         self._import()
         import_s = time.monotonic() - began
         self._add_voice()
-        greedy = None
-        if self._downloads.base is None:
-            greedy = self._tried("greedy tokens", self._compare)
+        greedy = self._tried("greedy tokens", self._compare)
         heard = self._tried(
             "speaking",
             lambda: listen(

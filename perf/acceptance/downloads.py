@@ -11,8 +11,8 @@ from talkahead.errors import ArtifactMismatch
 from talkahead.families.importing import families_of, importable_families
 from talkahead.families.text_tokens import TOKENIZER, TextTokens
 
-_WEIGHTS = "model.safetensors"
-_ALONE = "llm."
+WEIGHTS = "model.safetensors"
+ALONE = "llm."
 """Begins names of tensors in the file of a talker that comes without config.json and tokenizer."""
 
 
@@ -53,8 +53,8 @@ class Downloads:
 
 
 def _comes_alone(folder: Path) -> bool:
-    path = folder / _WEIGHTS
+    path = folder / WEIGHTS
     if not path.exists():
         return False
     with safe_open(path, "pt") as file:
-        return any(name.startswith(_ALONE) for name in file.keys())  # noqa: SIM118
+        return any(name.startswith(ALONE) for name in file.keys())  # noqa: SIM118

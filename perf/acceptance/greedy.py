@@ -5,11 +5,13 @@ Shapes: P ids of the prompt, T tokens, V tokens of speech and their end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig
@@ -24,9 +26,9 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree
 from talkahead.speech_format import SpeechFormat
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from perf.acceptance.downloads import Downloads
+from perf.acceptance.downloads import ALONE, WEIGHTS, Downloads
 
 TEXT = "The juice of lemons makes fine punch, and it is easy to tell the depth of a well."
 _EXCUSED = 2.0
@@ -86,7 +88,7 @@ class GreedyFinding:
 
 
 def compare(downloads: Downloads, repository: Path, tokens: int, device: str) -> GreedyFinding:
-    """Of a talker with files of its own, in the repository that it became, in that one's default voice."""
+    """Of a talker, in the repository that it became, in that one's default voice."""
     prompt = _Prompt.of(repository, downloads.family)
     dtype = _dtype_that_fits(downloads.talker, device)
     told, theirs = _theirs(downloads, prompt, tokens, dtype, device)
@@ -144,12 +146,11 @@ def _theirs(
     downloads: Downloads, prompt: _Prompt, count: int, dtype: torch.dtype, device: str
 ) -> tuple[list[int], list[Tensor]]:
     """The likeliest tokens [T], numbered as here, and the logits [V] that they were the likeliest of."""
-    folder = downloads.talker
+    folder = downloads.base or downloads.talker
     speech = layout_of(downloads.family).find(
         TextTokens(folder), DecoderConfig.from_file(folder / "config.json"), folder
     )
-    model: torch.nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    model.to(torch.device(device)).eval()
+    model = _reference(downloads, dtype).to(torch.device(device)).eval()
     numbers = torch.tensor([*range(speech.first, speech.first + speech.num_codes), speech.end])
     tokens, logits = list[int](), list[Tensor]()
     given, past = torch.tensor([prompt.ids], device=device), None
@@ -163,6 +164,22 @@ def _theirs(
             break
         given = torch.tensor([[_number(tokens[-1], speech)]], device=device)
     return tokens, logits
+
+
+def _reference(downloads: Downloads, dtype: torch.dtype) -> torch.nn.Module:
+    """transformers' own class; for weights that come alone, it is given those of the decoder among them."""
+    model: torch.nn.Module
+    if downloads.base is None:
+        model = AutoModelForCausalLM.from_pretrained(downloads.talker, dtype=dtype)
+        return model
+    make: Callable[..., torch.nn.Module] = AutoModelForCausalLM.from_config
+    model = make(AutoConfig.from_pretrained(downloads.base), dtype=dtype)
+    with safe_open(downloads.talker / WEIGHTS, "pt") as file:
+        names = [name for name in file.keys() if name.startswith(ALONE)]  # noqa: SIM118
+        own = {name.removeprefix(ALONE): file.get_tensor(name) for name in names}
+    missing = model.load_state_dict(own, strict=False).missing_keys
+    assert not [name for name in missing if name != "lm_head.weight"], missing  # which may be tied
+    return model
 
 
 def _number(token: int, speech: SpeechTokens) -> int:

@@ -15,6 +15,11 @@ from talkahead.speculation.longest_path import reached
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
+TOLERANCE = 3
+"""Draws that trees are counted for beside one."""
+WIDE = 1.5
+"""Nodes that are tried with it, for each of the largest tree: the most frequent ones of one draw."""
+
 
 class _Watcher:
     """Notes what a tolerance would accept, and accepts nothing: what is said is plain decoding's.
@@ -34,7 +39,7 @@ class _Watcher:
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         draws, has_passed = self._verifier.passed(tree, scored, context)
         self.seen.append(reached(tree, has_passed, self._eos)[:, 1:])
-        rows = torch.zeros((tree.num_rows, 1), dtype=torch.int64)
+        rows = torch.zeros((tree.num_rows, 1), dtype=torch.int64, device=draws.tokens.device)
         return Accepted(rows, rows[:, 0] + 1, draws.tokens[:, 0, :1].contiguous())
 
 
@@ -45,4 +50,4 @@ def count_accepted(
     tree = tree.by_depth
     watcher = _Watcher(tolerance, eos)
     own_speech.drafted(heads_drafter(heads, tree, own_speech.pool), len(tree.shape), watcher)
-    return AcceptedPaths(tree, np.asarray(torch.cat(watcher.seen)))
+    return AcceptedPaths(tree, np.asarray(torch.cat(watcher.seen).cpu()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 import talkahead
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions, parameters_of
+from talkahead.draft_training.accepted_paths import TOLERANCE, WIDE, count_accepted
 from talkahead.draft_training.beginnings import check_layers, part_of
 from talkahead.draft_training.count_acceptance import count_acceptance
 from talkahead.draft_training.curriculum import Curriculum
@@ -26,20 +27,21 @@ from talkahead.draft_training.draft_order import DraftOrder
 from talkahead.draft_training.draft_ranks import count_ranks
 from talkahead.draft_training.gain import Bench, Gain, verdict
 from talkahead.draft_training.learner import Learner, Network
-from talkahead.draft_training.own_speech import Talker, Utterance
+from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.reader import Reader
 from talkahead.draft_training.recital import Recital
 from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.stored_lessons import StoredLessons
 from talkahead.draft_training.texts import Split, read_texts
 from talkahead.draft_training.work_folder import hold_to, whole
-from talkahead.drafting.calibrated_trees import CalibratedTrees
+from talkahead.drafting.calibrated_trees import CalibratedTree, CalibratedTrees
 from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft, target_hash
 from talkahead.drafting.draft_files import ACCEPTANCE, TREES
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.drafting.offer import AUTO
+from talkahead.drafting.rank_paths import AcceptedPaths, RankTree
 from talkahead.errors import TalkaheadError
 from talkahead.generation_config import read_sampling
 from talkahead.manifest import Manifest, readable_files, sha256
@@ -55,8 +57,9 @@ _RANK = 128
 they guess the shipped talker's tokens as well after some learning, and a guess costs half."""
 _CALIBRATION, _HELD_OUT = 20_000, 10_000
 """Tokens at most that trees are counted on, and that nothing learns from; else a tenth of the others."""
-_EXAM, _COUNTED, _TIMED = 2, 24, 8
-"""Batches that a run is judged by while it learns, and texts of the two measurements behind it."""
+_EXAM, _COUNTED, _TIMED, _TRIED = 2, 24, 8, 8
+"""Batches that a run is judged by while it learns, texts of the two measurements behind it, and texts that
+a tolerance is counted on."""
 NODES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Of trees, root included: as large as a request gets unasked."""
 _SHOWN = 8
@@ -259,13 +262,29 @@ class DraftRun:
                 f"the heads in {self._draft} guessed no token right; let them learn from more speech "
                 "(--minutes), in another --work"
             )
+        accepted = self._accepted(network, paths.best_tree(round(WIDE * NODES[-1])))
+        trees = CalibratedTrees.of(trees.draft, paths, NODES, {TOLERANCE: accepted})
         with whole(self._draft / TREES) as folder:
             trees.save(folder)
-        self._tell_trees(trees)
+        for trials in (1, TOLERANCE):
+            self._tell_trees(trees.of_trials(trials), trials)
 
-    def _tell_trees(self, trees: CalibratedTrees) -> None:
-        told = ", ".join(f"{one.nodes}: {one.committed_per_step:.2f}" for one in trees.trees)
-        self._say(f"trees: tokens a step by nodes, where they were counted: {told}")
+    def _accepted(self, network: DraftHeads, tree: RankTree) -> AcceptedPaths:
+        """What a tolerance accepts of a wide tree, on texts that calibrate."""
+        recital = self._recitals[Split.CALIBRATION]
+        speech = OwnSpeech(
+            self._talker,
+            recital.prompts(0, _TRIED),
+            self._sampling,
+            _SEEDS[Split.CALIBRATION],
+            self._reader.allowed,
+        )
+        return count_accepted(network, speech, tree, TOLERANCE, self._talker.config.eos)
+
+    def _tell_trees(self, trees: Sequence[CalibratedTree], trials: int) -> None:
+        told = ", ".join(f"{one.nodes}: {one.committed_per_step:.2f}" for one in trees)
+        draws = "" if trials == 1 else f" with tolerance {trials}"
+        self._say(f"trees: tokens a step by nodes{draws}, where they were counted: {told}")
 
     def _count(self) -> None:
         counted = count_acceptance(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -21,6 +22,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions, parameters_of
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -168,15 +170,22 @@ class OwnSpeech:
     Args:
         prompts: [P, D] each.
         seed: the n-th text is spoken with `seed` + n.
+        allowed: see `DecodeStep`.
     """
 
     def __init__(
-        self, talker: Talker, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int
+        self,
+        talker: Talker,
+        prompts: Sequence[Tensor],
+        sampling: RequestOptions,
+        seed: int,
+        allowed: AllowedTokens | None = None,
     ) -> None:
         self._talker = talker
         self._prompts = prompts
         self._sampling = sampling
         self._seed = seed
+        self._make_step = partial(DecodeStep, allowed=allowed)
         self._positions = max(map(len, prompts)) + _LONGEST
 
     @property
@@ -194,4 +203,7 @@ class OwnSpeech:
     def drafted(self, drafter: Drafter, nodes: int, verifier: Verifier | None = None) -> list[Utterance]:
         """By default verified by `match`: what is said stays as it is."""
         decoder = self._talker.decoder(self._positions, nodes)
-        return speak(decoder, drafter, verifier or MatchVerifier(), self._prompts, self._sampling, self._seed)
+        return speak(
+            *(decoder, drafter, verifier or MatchVerifier(), self._prompts, self._sampling, self._seed),
+            self._make_step,
+        )

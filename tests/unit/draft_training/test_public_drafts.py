@@ -21,6 +21,7 @@ from talkahead.draft_training.recital import Recital
 from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.texts import DEFAULT, Split, read_texts
 from talkahead.drafting.acceptance import Acceptance
+from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import load_drafter
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.errors import TalkaheadError
@@ -28,7 +29,7 @@ from talkahead.families.imported_checkpoint import Download
 from talkahead.families.importing import read_checkpoint
 from talkahead.families.registry import load_family
 from talkahead.families.repository_writer import write_repository
-from talkahead.manifest import Manifest
+from talkahead.manifest import Manifest, sha256
 
 # SNAC's library scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -42,6 +43,7 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DraftOrder:
     monkeypatch.setattr(draft_run, "NODES", (2, 4))
     monkeypatch.setattr(draft_run, "_COUNTED", 4)
     monkeypatch.setattr(draft_run, "_TIMED", 2)
+    monkeypatch.setattr(draft_run, "_TRIED", 4)
     monkeypatch.setattr(draft_run, "_LONGEST_S", 1.0)
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(TEXTS))
@@ -73,6 +75,11 @@ def test_heads_of_public_checkpoints_are_trained_and_can_be_served(
     load_drafter(order.destination, order.talker, DraftPool(2, 64))
     Manifest.read(order.destination).verify(order.destination)
     assert said[-1].startswith("heads+match: ")
+    trees = CalibratedTrees.read(order.destination, sha256(order.destination / "model.safetensors"))
+    assert set(trees.tolerant) == {3} and [one.nodes for one in trees.of_trials(3)] == [2, 4]
+    by_one, by_three = ([one.committed_per_step for one in trees.of_trials(trials)] for trials in (1, 3))
+    assert all(1 <= tokens <= 4 for tokens in by_three) and by_three[-1] > by_one[-1] - 0.5
+    assert any("nodes with tolerance 3, where they were counted" in line for line in said)
 
 
 class Store:

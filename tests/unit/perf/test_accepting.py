@@ -16,6 +16,7 @@ from talkahead.families.imported_checkpoint import Download
 from talkahead.families.importing import read_checkpoint
 from talkahead.families.repository_writer import write_repository
 
+from build_engines.import_checkpoint import completed
 from perf.acceptance import __main__ as command
 from perf.acceptance.downloads import Downloads
 from perf.acceptance.greedy import Difference, GreedyFinding, compare
@@ -72,6 +73,11 @@ def test_weights_that_come_alone_are_known_beside_their_base(tmp_path: Path) -> 
     folders = [tmp_path / name for name in ("base", "codec", "alone")]
     found = Downloads.of(folders)
     assert (found.talker, found.base, found.codec) == (folders[2], folders[0], folders[1])
+    with completed(found.talker, found.base) as whole:
+        imported = read_checkpoint("llasa", Download(whole, found.codec))
+        write_repository(imported, tmp_path / "repository")
+    finding = compare(found, tmp_path / "repository", 20, "cpu")
+    assert (finding.same, finding.differences) == (finding.tokens, ()) and finding.logit_error < 1e-3
 
 
 def test_folders_that_are_not_a_talker_and_a_codec_are_refused(tmp_path: Path) -> None:

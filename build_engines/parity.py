@@ -12,9 +12,9 @@ import argparse
 from pathlib import Path
 
 from talkahead.families.contracts import AUTO, TORCH
+from talkahead.families.native_engine import NATIVE
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.openvino_network import OPENVINO
-from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.families.tensorrt_network import TENSORRT
 
 from build_engines.network_sources import SOURCES

@@ -19,9 +19,9 @@ from typing import Protocol
 import torch
 from talkahead.errors import TalkaheadError
 from talkahead.families.contracts import TORCH
+from talkahead.families.native_engine import NATIVE
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.openvino_network import OPENVINO
-from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.native_library import NativeUnavailable
 
 from instruments import report

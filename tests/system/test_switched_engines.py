@@ -12,10 +12,10 @@ import pytest
 from hearing import SAME_FRAMES, Neighbour, Utterance, difference, speak
 from served import REPOSITORY, Served, served
 from talkahead.families.contracts import TORCH
+from talkahead.families.native_engine import NATIVE
 from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.exported_decoder import NETWORK
-from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.manifest import NAME
 from talkahead_client import Client
 from texts import SENTENCES

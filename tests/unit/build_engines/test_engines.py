@@ -13,10 +13,10 @@ import pytest
 import torch
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Frames
+from talkahead.families.native_engine import NATIVE
 from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
 from talkahead.families.phonemic import exported_decoder
-from talkahead.families.phonemic.native_network import NATIVE
 from talkahead.families.phonemic.onnx_text_encoder import NETWORK
 from talkahead.families.phonemic.prompt import load_network
 from talkahead.families.phonemic.spectral_codec import SpectralCodec
@@ -94,7 +94,7 @@ def test_a_manifest_says_how_near_an_engine_comes(model: str, built: Path) -> No
 
 @pytest.mark.parametrize(
     ("model", "engine"),
-    [("vocoder", NATIVE), *product(MODELS, (AUTO, TORCH, ONNXRUNTIME))],
+    list(product(MODELS, (AUTO, NATIVE, TORCH, ONNXRUNTIME))),
 )
 def test_parity_shows_what_it_found(
     model: str, engine: str, built: Path, capsys: pytest.CaptureFixture[str]

@@ -14,8 +14,9 @@ from talkahead.audio.noise import Noise
 from talkahead.backbone.native_decoder import can_multiply
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import AUTO, CodecWindow
+from talkahead.families.native_engine import NATIVE
 from talkahead.families.phonemic import native_network
-from talkahead.families.phonemic.native_network import NATIVE, NativeNetwork
+from talkahead.families.phonemic.native_network import NativeNetwork
 from talkahead.families.phonemic.native_renderer import NativeRenderer
 from talkahead.families.phonemic.spectral_codec import CONTEXT, SpectralCodec
 from talkahead.families.phonemic.spectral_decoder import (

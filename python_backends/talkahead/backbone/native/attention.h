@@ -93,21 +93,6 @@ void talkahead_compact(const struct model *model, int64_t rows, const int64_t *s
 
 /* Attention */
 
-/* scores become their exponentials as words, zero from count up to extent; returns their sum. */
-static float exponentiate(int64_t packing, float *scores, int64_t count, int64_t extent) {
-    vec largest = spread(-3e38f), total = {0};
-    for (int64_t i = count; i < extent; i++) scores[i] = -INFINITY;
-    for (int64_t first = 0; first < count; first += LANES) largest = larger(load(scores + first), largest);
-    float best = largest_lane(largest);
-    for (int64_t first = 0; first < extent; first += LANES) {
-        vec shifted = load(scores + first) - best;
-        vec power = (vec)((ivec)exponential(shifted) & (shifted >= -87.0f));
-        total += power;
-        put(packing, (word *)scores, first, power);
-    }
-    return sum_lanes(total);
-}
-
 /* Queries of one slot and KV head that are answered together; each sees what its row sees. */
 struct block {
     const word *keys, *queries; /* queries [count, d / packing] */

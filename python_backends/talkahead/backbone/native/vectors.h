@@ -153,3 +153,18 @@ INLINE void put(int64_t packing, word *to, int64_t at, vec value) {
 INLINE void narrow(int64_t packing, const float *from, int64_t count, word *to) {
     for (int64_t i = 0; i < count; i += LANES) put(packing, to, i, load(from + i));
 }
+
+/* scores become their exponentials as words, zero from count up to extent; returns their sum. */
+static float exponentiate(int64_t packing, float *scores, int64_t count, int64_t extent) {
+    vec largest = spread(-3e38f), total = {0};
+    for (int64_t i = count; i < extent; i++) scores[i] = -INFINITY;
+    for (int64_t first = 0; first < count; first += LANES) largest = larger(load(scores + first), largest);
+    float best = largest_lane(largest);
+    for (int64_t first = 0; first < extent; first += LANES) {
+        vec shifted = load(scores + first) - best;
+        vec power = (vec)((ivec)exponential(shifted) & (shifted >= -87.0f));
+        total += power;
+        put(packing, (word *)scores, first, power);
+    }
+    return sum_lanes(total);
+}

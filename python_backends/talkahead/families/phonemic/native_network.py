@@ -30,7 +30,6 @@ from talkahead.families.phonemic.spectral_decoder import (
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import load_library
 
-NATIVE = "native"
 SOURCE = Path(__file__).parent / "native" / "network.c"
 _Norm, _Block, _Network, _Windows = (
     native_struct(SOURCE, name) for name in ("norm", "block", "network", "windows")

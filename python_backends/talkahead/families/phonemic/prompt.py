@@ -14,7 +14,9 @@ from talkahead.config import folder_beside
 from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import AUTO, TORCH, Frames, Units, require_engine
+from talkahead.families.native_engine import NATIVE, native_network
 from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.phonemic.native_text_encoder import NativeTextEncoder
 from talkahead.families.phonemic.onnx_text_encoder import OnnxTextEncoder
 from talkahead.families.phonemic.text_encoder import PromptNetwork, TextEncoder
 from talkahead.families.phonemic.voice import Voice, voices_of
@@ -72,10 +74,12 @@ class PhonemePromptEncoder:
 
 def load_network(folder: Path, device: torch.device, engine: str) -> PromptNetwork:
     """As it is served; raises ArtifactMismatch for an engine that there is not, or that does not fit."""
-    require_engine(engine, (TORCH, ONNXRUNTIME), device.type, "this prompt encoder")
+    require_engine(engine, (NATIVE, TORCH, ONNXRUNTIME), device.type, "this prompt encoder")
     if engine == ONNXRUNTIME:
         return OnnxTextEncoder.load(folder)
     encoder = TextEncoder.load(folder)
+    if native := native_network(engine, device, lambda: NativeTextEncoder(encoder)):
+        return native
     if device.type == "cpu" and has_bfloat16_products():
         encoder.to_bfloat16_products()
     return encoder.to(device)

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from talkahead.audio.noise import Noise
-from talkahead.errors import ArtifactMismatch, TalkaheadError
+from talkahead.errors import TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
+from talkahead.families.native_engine import NATIVE, native_network
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic import native_renderer
 from talkahead.families.phonemic.exported_decoder import ExportedDecoder
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
-from talkahead.families.phonemic.native_network import NATIVE, NativeNetwork
+from talkahead.families.phonemic.native_network import NativeNetwork
 from talkahead.families.phonemic.native_renderer import NativeRenderer
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
@@ -216,13 +217,7 @@ def _network(folder: Path, device: torch.device, engine: str) -> SpectralNetwork
     if engine in (ONNXRUNTIME, TENSORRT):
         return ExportedDecoder.load(folder, engine)
     decoder = SpectralDecoder.load(folder)
-    if engine != TORCH and device.type == "cpu":
-        try:
-            return NativeNetwork(decoder)
-        except NativeUnavailable as error:
-            if engine == NATIVE:
-                raise ArtifactMismatch(f"engine: {NATIVE} cannot be had here: {error}") from error
-    return decoder.to(device)
+    return native_network(engine, device, lambda: NativeNetwork(decoder)) or decoder.to(device)
 
 
 def _renderer(network: SpectralNetwork, device: torch.device) -> type[Renderer]:

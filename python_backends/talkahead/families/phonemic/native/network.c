@@ -8,21 +8,12 @@
  * K bins.
  */
 
-#include "../../../backbone/native/matrices.h"
+#include "frames.h"
 
 #define BEFORE 2    /* frames that a block sees before its own */
 #define SUBFRAMES 2
 #define PITCHED 4   /* frames that a frame's pitch depends on */
 #define TOLD_BEFORE 2 /* frames told of before a window's first */
-
-struct norm {
-    const float *weight, *bias; /* [W] */
-};
-
-struct block {
-    struct norm norm;
-    struct matrix mix, out; /* of I outputs, from BEFORE + 1 frames side by side; of W */
-};
 
 struct network {
     int64_t told, lookahead, width, inner, count, hidden, pitch_width;
@@ -51,8 +42,6 @@ struct windows {
     float *pitch;               /* [count, T + 1, SUBFRAMES, 2] */
 };
 
-static int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static int64_t lay_out_network(const struct network *network, char *base, struct network_room *room) {
     int64_t used = 0, width = network->width, subframes = SUBFRAMES * network->hidden;
     int64_t widest = largest_of(largest_of((BEFORE + 1) * width, network->inner), subframes);
@@ -68,35 +57,6 @@ static int64_t lay_out_network(const struct network *network, char *base, struct
 int64_t talkahead_network_bytes(const struct network *network) {
     struct network_room room;
     return lay_out_network(network, 0, &room);
-}
-
-/* Rows of `count` values, each `stride` behind the one before, as words of `packing` values. */
-static void lay_down(int64_t packing, const float *from, int64_t stride, int64_t rows, int64_t count, word *to) {
-    for (int64_t row = 0; row < rows; row++, from += stride, to += count / packing)
-        if (packing == 1) memcpy(to, from, (size_t)count * sizeof *to);
-        else narrow(packing, from, count, to);
-}
-
-/* LayerNorm of rows x [rows, W]. */
-static void norm_frames(const struct norm *norm, const float *x, int64_t rows, int64_t width, float *out) {
-    for (int64_t row = 0; row < rows; row++, x += width, out += width) {
-        vec sum = {0}, squares = {0};
-        for (int64_t i = 0; i < width; i += LANES) sum += load(x + i);
-        vec mean = spread(sum_lanes(sum) / (float)width);
-        for (int64_t i = 0; i < width; i += LANES) squares += (load(x + i) - mean) * (load(x + i) - mean);
-        vec scale = spread(1.0f / sqrtf(sum_lanes(squares) / (float)width + 1e-5f));
-        for (int64_t i = 0; i < width; i += LANES)
-            store(out + i, (load(x + i) - mean) * scale * load(norm->weight + i) + load(norm->bias + i));
-    }
-}
-
-/* GELU, by the hyperbolic tangent: x / (1 + e^(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3). x may lie at `to`. */
-static void activate(int64_t packing, const float *x, int64_t count, word *to) {
-    for (int64_t i = 0; i < count; i += LANES) {
-        vec value = load(x + i);
-        vec twice = value * (1.59576912f + 0.0713548162f * value * value);
-        put(packing, to, i, value / (1.0f + exponential(-twice)));
-    }
 }
 
 /* frames [rows, W] changed by a block, which sees `before` [BEFORE, W] and writes what it sees of them behind that. */

@@ -24,7 +24,7 @@ _Norm, _Local, _Wide, _Encoder = (
 
 
 class NativeTextEncoder:
-    """A `PromptNetwork` on one thread of a CPU, one segment at a time. What is no product of weights is float32.
+    """A `PromptNetwork` on one thread of a CPU, one segment at a time; what is no product is float32.
 
     Raises NativeUnavailable where it cannot be compiled, or a size does not fill vectors.
 

@@ -50,7 +50,8 @@ class SegmentState:
     @property
     def num_prompt(self) -> int:
         """Rows that it goes on from."""
-        return len(self.request.prompt) + len(self.recalled)
+        own = len(self.request.prompt)
+        return own + len(self.recalled) if self.request.header.recall else own
 
     @property
     def can_begin(self) -> bool:

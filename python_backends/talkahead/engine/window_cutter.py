@@ -48,7 +48,7 @@ class WindowCutter:
         self._max_positions = max_positions
         self._address = address
         self._sequence = 0
-        self._steps = config.speech.steps_per_frame
+        self._steps, self._joins_segments = config.speech.steps_per_frame, config.speech.joins_segments
 
     def advance(self, stream: Stream, now: float) -> None:
         """Send what can be sent; then the slot says at how many frames to come back."""
@@ -118,9 +118,12 @@ class WindowCutter:
             # Segments that will not be spoken are closed before the last window leaves.
             for other in stream.close_others():
                 self._table.release(other)
-        before, stats = self._before(segment, cut), self._stats(segment, slot, cut, reason)
-        frames = self._config.tokens.frames(np.concatenate([before, self._tokens(slot, cut)]))
-        header = self._header(stream, cut, reason, len(before) // self._steps)
+        before, tokens = 0, self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
+        if self._joins_segments:
+            heard = self._before(segment, cut)
+            before, tokens = len(heard) // self._steps, np.concatenate([heard, tokens])
+        frames, stats = self._config.tokens.frames(tokens), self._stats(segment, slot, cut, reason)
+        header = self._header(stream, cut, reason, before)
         segment.channel.send(Window(header, frames, stats, self._words(segment, slot, cut)))
         self._account(segment, cut, now)
         if cut.is_last:
@@ -137,14 +140,8 @@ class WindowCutter:
         was_cut_short = segment.stream.totals.was_cut_short or not has_ended
         return StopReason.LENGTH if was_cut_short else StopReason.END_OF_SPEECH
 
-    def _tokens(self, slot: int, cut: Cut) -> npt.NDArray[np.int32]:
-        """Of a window's frames, [S]."""
-        return self._table.frames[slot, cut.first * self._steps : cut.beyond * self._steps, 0]
-
     def _before(self, segment: SegmentState, cut: Cut) -> npt.NDArray[np.int32]:
         """Tokens of the frames before a segment that the context of its first windows still reaches, [S]."""
-        if not self._config.speech.joins_segments:
-            return segment.stream.before[:0]
         heard = segment.request.history if segment.index == 0 else segment.stream.before
         return _last(heard.astype(np.int32), (segment.stream.plan.context - cut.context) * self._steps)
 
@@ -218,11 +215,15 @@ class WindowCutter:
     ) -> None:
         """The segment's last window has left: on to the next one, or wait for the last acknowledgements."""
         stream, totals = segment.stream, self._totals(segment, slot)
-        own = self._table.frames[slot, : self._table.counts[slot] // self._steps * self._steps, 0]
-        heard = np.concatenate([self._before(segment, cut), own])
+        heard = stream.before
+        if self._joins_segments:
+            own = self._table.frames[slot, : self._frames_in(slot) * self._steps, 0]
+            heard = _last(
+                np.concatenate([self._before(segment, cut), own]), stream.plan.context * self._steps
+            )
         self._table.release(segment)
         if reason is StopReason.RUNNING:
-            stream.finish_segment(totals, _last(heard, stream.plan.context * self._steps), now)
+            stream.finish_segment(totals, heard, now)
             self._streams.report_progress(stream)
         else:
             stream.drain(reason)

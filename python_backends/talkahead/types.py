@@ -1,6 +1,6 @@
 """What crosses a boundary: headers carried as INT64 tensors, stop reasons, a request's options.
 
-Field order here *is* the wire order of the tensors SEGMENT, WINDOW and STATS (DESIGN 3.1);
+Field order here *is* the wire order of the tensors SEGMENT, WINDOW and STATS;
 `clients/talkahead_client/protocol.py` names STATS once more for clients, a contract test keeps the two equal.
 """
 

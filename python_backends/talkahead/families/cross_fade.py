@@ -9,7 +9,7 @@ Samples = npt.NDArray[np.float32]
 
 
 def cross_fade(fading: Samples, rising: Samples) -> Samples:
-    """From one [N] to the other, at equal power (seed 002, equation 3).
+    """From one [N] to the other, at equal power.
 
     Sine and cosine keep the power of pieces that are strangers, and would raise by 3 dB that of pieces which
     are nearly the same, as those of one utterance are. So both are scaled by how alike the pieces are; equal

@@ -1,4 +1,4 @@
-"""XCodec2, and its causal variant, which `"causal": true` in config.json names (XCodec2-S, seed 003)."""
+"""XCodec2, and its causal variant, which `"causal": true` in config.json names (XCodec2-S of Llasa+)."""
 
 from __future__ import annotations
 

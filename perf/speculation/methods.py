@@ -88,7 +88,7 @@ class Method:
         return of_shipped and (self.preserves is Preserves.TOKENS or is_one_draw)
 
     @property
-    def tells_probs(self) -> bool:
+    def returns_probs(self) -> bool:
         return self.verifier in VERIFIERS and VERIFIERS[self.verifier].reads_probs
 
     @property

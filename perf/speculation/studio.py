@@ -96,7 +96,7 @@ class Studio:
     def _drafter(self, method: Method, pool: DraftPool) -> Drafter:
         if method.is_plain:
             return NullDrafter()
-        options = DraftOptions(self._nodes(method), method.tells_probs, method.trials)
+        options = DraftOptions(self._nodes(method), method.returns_probs, method.trials)
         return load_drafter(self.found.draft(method), self.found.talker(method.talker), pool, options)
 
     def _nodes(self, method: Method) -> int:

@@ -23,7 +23,7 @@ _FLOORS: tuple[tuple[str, float | None, float | None], ...] = (
     ("mtp + topk", 1.5, 2.0),
     ("best that keeps tokens or distribution", None, None),
 )
-"""Floor and goal that were set beforehand, in the same words as `_fits`; those of the last are of the server."""
+"""Floor and goal, set beforehand, in the same words as `_fits`; those of the last are of the server."""
 
 
 _COLUMNS = (

@@ -51,7 +51,7 @@ def count_acceptance(
     make_step = partial(DecodeStep, allowed=allowed)
     committed, steps = {}, 0
     for nodes in sorted(sizes):
-        drafting = load_drafter(folder, talker, pool, DraftOptions(nodes, tells_probs=False))
+        drafting = load_drafter(folder, talker, pool, DraftOptions(nodes, returns_probs=False))
         spoken = speak(decoder, drafting, MatchVerifier(), prompts, sampling, seed, make_step)
         committed[nodes] = round(_committed_per_step(spoken), 4)
         steps = max(steps, sum(one.steps for one in spoken))

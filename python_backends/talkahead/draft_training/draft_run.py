@@ -29,7 +29,7 @@ from talkahead.draft_training.gain import Bench, Gain, verdict
 from talkahead.draft_training.learner import Learner, Network
 from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.reader import Reader
-from talkahead.draft_training.recital import Recital
+from talkahead.draft_training.speech_generator import SpeechGenerator
 from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.stored_lessons import StoredLessons
 from talkahead.draft_training.texts import Split, read_texts
@@ -57,7 +57,7 @@ _RANK = 128
 they guess the shipped talker's tokens as well after some learning, and a guess costs half."""
 _CALIBRATION, _HELD_OUT = 20_000, 10_000
 """Tokens at most that trees are counted on, and that nothing learns from; else a tenth of the others."""
-_EXAM, _COUNTED, _TIMED, _TRIED = 2, 24, 8, 8
+_VALIDATION, _COUNTED, _TIMED, _TRIED = 2, 24, 8, 8
 """Batches that a run is judged by while it learns, texts of the two measurements behind it, and texts that
 a tolerance is counted on."""
 NODES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -128,13 +128,13 @@ class DraftRun:
     # Speech
 
     @cached_property
-    def _recitals(self) -> dict[Split, Recital]:
+    def _generators(self) -> dict[Split, SpeechGenerator]:
         found = {}
         for split, own in self._texts.items():
             passages = [passage for text in own for passage in self._reader.passages(text)]
             if not passages:
                 raise TalkaheadError(f"--texts {self._order.texts}: the talker can speak none of {len(own)}")
-            found[split] = Recital(self._reader, passages, _SEEDS[split] + self._order.seed)
+            found[split] = SpeechGenerator(self._reader, passages, _SEEDS[split] + self._order.seed)
         return found
 
     def _store(self, split: Split) -> SpeechStore:
@@ -144,7 +144,7 @@ class DraftRun:
     def _positions(self) -> int:
         """Of prompt and speech at most."""
         speech = self._reader.speech
-        reader, passages = self._reader, [two for one in self._recitals.values() for two in one.passages]
+        reader, passages = self._reader, [two for one in self._generators.values() for two in one.passages]
         rows = max(len(reader.prompt(passages[0], voice)) for voice in range(len(reader.voices)))
         units = max(len(units) for passage in passages for units in passage.units.values())
         longest = speech.frames(_LONGEST_S) * speech.steps_per_frame
@@ -163,14 +163,14 @@ class DraftRun:
         decoder = self._talker.decoder(self._positions) if missing else None
         for split, count in missing.items():
             assert decoder is not None
-            self._recitals[split].fill(
+            self._generators[split].fill(
                 *(self._store(split), count, decoder, self._sampling),
                 partial(self._tell, f"speech ({split})"),
                 keeps_prompts=self._order.drafter == "draft_lm",
             )
 
     def _held_out_prompts(self, count: int) -> list[torch.Tensor]:
-        return self._recitals[Split.HELD_OUT].prompts(0, count)
+        return self._generators[Split.HELD_OUT].prompts(0, count)
 
     def _spoken(self, split: Split) -> list[Utterance]:
         store = self._store(split)
@@ -191,7 +191,7 @@ class DraftRun:
             spreads=order.drafter == "heads",
             steps=order.steps,
         )
-        lessons, exam = (
+        lessons, validation = (
             StoredLessons(self._store(split), part, curriculum.positions, order.drafter == "draft_lm")
             for split in (Split.TRAIN, Split.HELD_OUT)
         )
@@ -201,7 +201,7 @@ class DraftRun:
             f"{curriculum.places:,} places"
         )
         learner = Learner(
-            *(network, order.shape, part, curriculum, exam.some(_EXAM), folder),
+            *(network, order.shape, part, curriculum, validation.some(_VALIDATION), folder),
             order.seconds,
             self._followed if self._is_tree else lambda network: "",
         )
@@ -271,10 +271,10 @@ class DraftRun:
 
     def _accepted(self, network: DraftHeads, tree: RankTree) -> AcceptedPaths:
         """What a tolerance accepts of a wide tree, on texts that calibrate."""
-        recital = self._recitals[Split.CALIBRATION]
+        generator = self._generators[Split.CALIBRATION]
         speech = OwnSpeech(
             self._talker,
-            recital.prompts(0, _TRIED),
+            generator.prompts(0, _TRIED),
             self._sampling,
             _SEEDS[Split.CALIBRATION],
             self._reader.allowed,

@@ -140,7 +140,7 @@ class Bench:
 
     def measure(self, prompts: Sequence[Tensor], sampling: RequestOptions, seed: int) -> Gain:
         """With `nodes`: the same tokens, for `match` sees to that."""
-        options = DraftOptions(self.nodes, tells_probs=False)
+        options = DraftOptions(self.nodes, returns_probs=False)
         drafter = load_drafter(self._folder, self._talker, self._pool, options)
         plain, drafted = (
             partial(self._speak, one, prompts, sampling, seed) for one in (NullDrafter(), drafter)

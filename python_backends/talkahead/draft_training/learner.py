@@ -35,7 +35,7 @@ class Learner:
     Args:
         shape: by which it learns.
         part: of the talker, that the network began from.
-        exam: lessons of speech that is not learned from.
+        validation: lessons of speech that is not learned from.
         folder: where the run is kept, so that it can go on.
         seconds: that the run may take; its rate falls as if they were all its steps.
         note: what else to tell of a network that was measured.
@@ -47,13 +47,13 @@ class Learner:
         shape: DraftShape,
         part: Llama,
         curriculum: Curriculum,
-        exam: Sequence[Lesson],
+        validation: Sequence[Lesson],
         folder: Path,
         seconds: float | None,
         note: Callable[[Network], str],
     ) -> None:
         self._network, self._fades = network, shape.fades
-        self._curriculum, self._exam, self._seconds, self._note = curriculum, exam, seconds, note
+        self._curriculum, self._exam, self._seconds, self._note = curriculum, validation, seconds, note
         self._device = part.lm_head.weight.device
         self._teaching = Teaching(part, curriculum.places, shape.soft)
         self._judging = Teaching(part, curriculum.places)

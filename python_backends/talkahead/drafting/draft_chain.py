@@ -20,12 +20,12 @@ class DraftChain:
     likely to both is often the same. `draft_probs` still is what it was drawn from.
 
     Args:
-        tells_probs: whether verifiers need the distributions; `match`, `tolerance` and `topk` do not.
+        returns_probs: whether verifiers need the distributions; `match`, `tolerance` and `topk` do not.
     """
 
-    def __init__(self, context: Context, *, tells_probs: bool) -> None:
+    def __init__(self, context: Context, *, returns_probs: bool) -> None:
         self._context = context
-        self._tells_probs = tells_probs
+        self._returns_probs = returns_probs
         self._tokens = [context.roots_alone.ids]
         self._probs: list[Tensor] = []
 
@@ -34,7 +34,7 @@ class DraftChain:
         context, behind = self._context, logits[:, None]
         places = context.positions[:, None] + len(self._tokens)
         drawn = draw(behind, context.settings, context.keys, places)
-        if self._tells_probs:
+        if self._returns_probs:
             self._probs.append(probabilities(behind, context.settings))
         self._tokens.append(drawn)
         return drawn

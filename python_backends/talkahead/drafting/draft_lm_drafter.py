@@ -30,19 +30,19 @@ class DraftLmDrafter:
         decoder: of the draft model, with as many slots as the target; its positions are the target's and
             `length` more.
         embeddings: of the draft model, [V, D].
-        tells_probs: see `DraftChain`.
+        returns_probs: see `DraftChain`.
     """
 
     sees_prompt = False
 
     def __init__(
-        self, decoder: DraftDecoder, embeddings: Tensor, length: int = 3, *, tells_probs: bool = True
+        self, decoder: DraftDecoder, embeddings: Tensor, length: int = 3, *, returns_probs: bool = True
     ) -> None:
         slots, device = decoder.num_slots, decoder.device
         self.length = length
         self._decoder = decoder
         self._embeddings = embeddings.to(device, decoder.dtype)
-        self._tells_probs = tells_probs
+        self._returns_probs = returns_probs
         positions = decoder.max_positions + decoder.max_nodes
         self._said = PositionTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
         self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
@@ -55,7 +55,7 @@ class DraftLmDrafter:
         tables = ChainTables(self._said.values, self._fed, self._num_prompt)
         embeddings = self._embeddings.contiguous()
         return NativeChain(
-            decoders, self.length, tables, embeddings=embeddings, tells_probs=self._tells_probs
+            decoders, self.length, tables, embeddings=embeddings, returns_probs=self._returns_probs
         )
 
     def propose(self, context: Context) -> TokenTree:
@@ -66,7 +66,9 @@ class DraftLmDrafter:
         rows = context.rows
         prompts = rows.take(self._num_prompt)
         self._said.put(rows, context.positions[:, None], context.roots_alone.ids)
-        drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
+        drafted = DraftChain(
+            context, returns_probs=self._returns_probs and context.draft_request.returns_probs
+        )
         logits = feed(
             self._decoder,
             rows,
@@ -74,7 +76,7 @@ class DraftLmDrafter:
             lambda places: self._embedded(self._said.at(rows, places - prompts[:, None])),
         )
         one = torch.ones_like(prompts)
-        for depth in range(context.wish.length(self.length) - 1):
+        for depth in range(context.draft_request.length(self.length) - 1):
             token = drafted.draw(logits)
             self._fed[rows.slots, depth] = token[:, 0]
             logits = self._decoder.extend(self._embedded(token), one, rows).logits[:, 0]

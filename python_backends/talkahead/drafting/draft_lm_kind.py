@@ -32,4 +32,4 @@ def draft_lm_drafter(network: Llama, pool: DraftPool, options: DraftOptions) -> 
     length = LONGEST_CHAIN if options.length is None else options.length
     decoder = pool.decoder(network.config, network.state_dict(), length)
     embeddings = network.model.embed_tokens.weight
-    return DraftLmDrafter(decoder, embeddings, length, tells_probs=options.tells_probs)
+    return DraftLmDrafter(decoder, embeddings, length, returns_probs=options.returns_probs)

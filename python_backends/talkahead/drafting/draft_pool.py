@@ -24,13 +24,13 @@ class DraftOptions:
 
     Args:
         nodes: of a tree, root included; of a chain, its length and one. None: what each step wants, a
-            context's `wish`.
+            context's `draft_request`.
         trials: draws that the verifier looks at, which trees were counted for.
-        tells_probs: whether verifiers need the distributions of drafted tokens.
+        returns_probs: whether verifiers need the distributions of drafted tokens.
     """
 
     nodes: int | None = None
-    tells_probs: bool = True
+    returns_probs: bool = True
     trials: int = 1
 
     @property

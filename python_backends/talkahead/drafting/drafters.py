@@ -28,14 +28,14 @@ class DrafterSpec:
         source: `module:class` of its `DraftKind`.
         sizes: what it can propose, read from its folder.
         is_tree: it proposes calibrated trees; else a chain.
-        tells_probs: it draws what it proposes, and tells from which distribution.
+        returns_probs: it draws what it proposes, and tells from which distribution.
     """
 
     name: str
     source: str
     sizes: Callable[[Path], DraftSizes]
     is_tree: bool = False
-    tells_probs: bool = False
+    returns_probs: bool = False
 
     @property
     def size_option(self) -> str:
@@ -61,8 +61,8 @@ DRAFTERS: dict[str, DrafterSpec] = {
     spec.name: spec
     for spec in (
         DrafterSpec("heads", f"{_ROOM}.heads_kind:HeadsKind", tree_sizes, is_tree=True),
-        DrafterSpec("mtp", f"{_ROOM}.mtp_kind:MtpKind", cascade_sizes, tells_probs=True),
-        DrafterSpec("draft_lm", f"{_ROOM}.draft_lm_kind:DraftLmKind", open_sizes, tells_probs=True),
+        DrafterSpec("mtp", f"{_ROOM}.mtp_kind:MtpKind", cascade_sizes, returns_probs=True),
+        DrafterSpec("draft_lm", f"{_ROOM}.draft_lm_kind:DraftLmKind", open_sizes, returns_probs=True),
     )
 }
 """By name. The order is that of their numbers in STATS, where 0 drafts nothing."""
@@ -81,5 +81,5 @@ def verifiers_of(drafter: str) -> tuple[str, ...]:
     """
     if drafter == PLAIN.drafter:
         return (PLAIN.verifier,)
-    tells_probs = DRAFTERS[drafter].tells_probs
-    return tuple(name for name, spec in VERIFIERS.items() if tells_probs or not spec.reads_probs)
+    returns_probs = DRAFTERS[drafter].returns_probs
+    return tuple(name for name, spec in VERIFIERS.items() if returns_probs or not spec.reads_probs)

@@ -51,7 +51,7 @@ class HeadsDrafter(NullDrafter):
     def grow_in_torch(self, context: Context) -> Tensor:
         """int64 [S, N], the root first."""
         heads, found = self._heads, [context.roots_alone.ids]
-        streams = trial_streams(context.keys, context.wish.trials)
+        streams = trial_streams(context.keys, context.draft_request.trials)
         seen = heads.begin(context.hidden[:, None], found[0])
         for index, level in enumerate(self._levels):
             states = heads.states(seen, index)

@@ -35,7 +35,7 @@ class MtpDrafter:
         decoders: each module's layer with the target's LM head, and as many slots as the target.
         embeddings: the target's, [V, D].
         length: of the draft; at most, and by default, one token of each module.
-        tells_probs: see `DraftChain`.
+        returns_probs: see `DraftChain`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class MtpDrafter:
         embeddings: Tensor,
         length: int | None = None,
         *,
-        tells_probs: bool = True,
+        returns_probs: bool = True,
     ) -> None:
         first = decoders[0]
         self.length = len(modules) if length is None else length
@@ -57,7 +57,7 @@ class MtpDrafter:
         table = embeddings.to(first.device, first.dtype) if self._sees_tokens else embeddings
         self._token_rows = [module.token_rows(table) for module in self._modules]
         """What each token adds to what a module is fed, [V, D]; of blind ones [D]."""
-        self._tells_probs = tells_probs
+        self._returns_probs = returns_probs
         shape = (first.num_slots, first.max_positions + first.max_nodes)
         self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
         self._states = [
@@ -83,7 +83,7 @@ class MtpDrafter:
             for module, rows, states in zip(self._modules, self._token_rows, self._states, strict=True)
         ]
         tables = ChainTables(self._said.values, self._drafted, self._num_prompt)
-        return NativeChain(decoders, self.length, tables, modules=modules, tells_probs=self._tells_probs)
+        return NativeChain(decoders, self.length, tables, modules=modules, returns_probs=self._returns_probs)
 
     def propose(self, context: Context) -> TokenTree:
         return self.propose_in_torch(context) if self._native is None else self._native.propose(context)
@@ -93,8 +93,10 @@ class MtpDrafter:
         rows, roots = context.rows, context.positions[:, None]
         self._said.put(rows, roots, context.roots_alone.ids)
         self._states[0].put(rows, roots, context.hidden[:, None])
-        drafted = DraftChain(context, tells_probs=self._tells_probs and context.wish.tells_probs)
-        for behind in range(context.wish.length(self.length)):
+        drafted = DraftChain(
+            context, returns_probs=self._returns_probs and context.draft_request.returns_probs
+        )
+        for behind in range(context.draft_request.length(self.length)):
             token = drafted.draw(self._logits(behind, context))
             self._drafted[rows.slots, behind] = token[:, 0]
             if behind + 1 < self.length:

@@ -68,7 +68,7 @@ def mtp_drafter(
         state = {**shared, **module.decoder.state_dict()}
         first = decoders[0] if decoders else None
         decoders.append(pool.decoder(modules.config, state, len(modules), head_of=first))
-    return MtpDrafter(modules, decoders, embeddings, options.length, tells_probs=options.tells_probs)
+    return MtpDrafter(modules, decoders, embeddings, options.length, returns_probs=options.returns_probs)
 
 
 def head_tables(modules: MtpModules, talker: Mapping[str, Tensor]) -> dict[str, Tensor]:

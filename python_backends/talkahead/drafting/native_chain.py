@@ -74,7 +74,7 @@ class NativeChain:
         tables: of the drafter.
         embeddings: [V, D], of what is fed to a single decoder.
         modules: one for each decoder.
-        tells_probs: see `DraftChain`.
+        returns_probs: see `DraftChain`.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class NativeChain:
         *,
         embeddings: Tensor | None = None,
         modules: Sequence[NativeModule] = (),
-        tells_probs: bool,
+        returns_probs: bool,
     ) -> None:
         first = decoders[0]
         self._length, self._vocabulary = length, first.vocab_size
-        self._tells_probs = tells_probs
+        self._returns_probs = returns_probs
         self._library = load_library(SOURCE)
         matrices = DraftMatrices(first.precision)
         self._held: list[object] = [decoders, matrices]  # what C points at
@@ -152,10 +152,10 @@ class NativeChain:
 
     def _rows(self, context: Context) -> tuple[NativeStruct, TokenTree]:
         """A context's rows as C takes them, and their trees, which it fills."""
-        count, length = len(context.positions), context.wish.length(self._length)
-        tells_probs = self._tells_probs and context.wish.tells_probs
+        count, length = len(context.positions), context.draft_request.length(self._length)
+        returns_probs = self._returns_probs and context.draft_request.returns_probs
         tokens = torch.empty((count, length + 1, 1), dtype=torch.int64)
-        probs = torch.empty((count, length + 1, self._vocabulary)) if tells_probs else None
+        probs = torch.empty((count, length + 1, self._vocabulary)) if returns_probs else None
         own = ContextAddresses.of(context)
         rows = _Rows(
             count=count,

@@ -131,7 +131,7 @@ class NativeTree:
         sampler = native_sampler()
         assert sampler is not None, "it compiles where decoders do"
         draws = _Draws(
-            trials=context.wish.trials,
+            trials=context.draft_request.trials,
             num_purposes=len(Purpose),
             token_purpose=Purpose.TOKEN,
             trial_purpose=Purpose.TRIAL,

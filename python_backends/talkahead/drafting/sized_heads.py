@@ -36,7 +36,7 @@ class SizedHeadsDrafter(NullDrafter):
         }
 
     def propose(self, context: Context) -> TokenTree:
-        wish = context.wish
-        trees = self._by_trials[max(trials for trials in self._by_trials if trials <= wish.trials)]
-        fitting = [drafter for size, drafter in trees if wish.nodes is None or size <= wish.nodes]
+        request = context.draft_request
+        trees = self._by_trials[max(trials for trials in self._by_trials if trials <= request.trials)]
+        fitting = [drafter for size, drafter in trees if request.nodes is None or size <= request.nodes]
         return fitting[-1].propose(context) if fitting else super().propose(context)

@@ -25,7 +25,7 @@ from talkahead.backbone.backbone import Backbone
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
 from talkahead.speculation.allowed_tokens import AllowedTokens
-from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier, Wish
+from talkahead.speculation.contracts import Context, Drafter, DraftRequest, Scored, Verifier
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.next_roots import advance_rows
@@ -92,16 +92,16 @@ class _Part:
         nodes = self.method.nodes_among(count)
         context = self.contexts.get(nodes)
         if context is None:
-            wish = Wish(nodes, self.method.tells_probs, self.method.verifier.trials)
+            request = DraftRequest(nodes, self.method.returns_probs, self.method.verifier.trials)
             # Native code reads and writes plain memory where it lies.
             hidden = self.state.hidden
             kept: dict[Hashable, Any] | None = {} if hidden.is_cpu and hidden.dtype is torch.float32 else None
-            context = self.contexts[nodes] = replace(self.state, wish=wish, kept=kept)
+            context = self.contexts[nodes] = replace(self.state, draft_request=request, kept=kept)
         return context
 
 
 @dataclass(frozen=True)
-class _Lineup:
+class _BatchLayout:
     """The running rows, part by part.
 
     Args:
@@ -150,7 +150,7 @@ class DecodeStep:
         self._under = lru_cache(_METHODS)(Method.under)
         """Gives rows of one method under the same rules one object, so that they go together."""
         self._methods = [self._default] * slots
-        self._lineup: _Lineup | None = None
+        self._layout: _BatchLayout | None = None
         self._roots = torch.zeros((slots, 1), dtype=torch.int64, device=device)
         self._positions = torch.zeros(slots, dtype=torch.int64, device=device)
         self._hidden = torch.zeros((slots, backbone.hidden_size), dtype=backbone.dtype, device=device)
@@ -164,7 +164,7 @@ class DecodeStep:
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
         """Prefill all of them together and draw each one's first token, int64 [B, C]: never EOS."""
-        self._disband()
+        self._write_back()
         slots = [admission.slot for admission in admissions]
         lengths = [len(admission.prompt) for admission in admissions]
         prompts = torch.nn.utils.rnn.pad_sequence([one.prompt for one in admissions], batch_first=True)
@@ -201,7 +201,7 @@ class DecodeStep:
     def assign(self, slot: int, method: Method) -> None:
         """The slot's segment goes on so; without a new prompt, only with the drafter of its admission."""
         if self._methods[slot] is not method:
-            self._disband()
+            self._write_back()
             self._methods[slot] = method
 
     def _write_settings(self, where: Tensor, admissions: list[Admission]) -> None:
@@ -248,28 +248,28 @@ class DecodeStep:
     def run(self, slots: Sequence[int]) -> Drawn:
         """Decode these slots once. Going on with the slots of the last step costs nothing more."""
         began = self._clock()
-        lineup = self._line_up(tuple(slots))
-        parts = lineup.parts
+        layout = self._lay_out(tuple(slots))
+        parts = layout.parts
         contexts = [part.context(len(slots)) for part in parts]
         trees = [_draft(part.method.drafter, context) for part, context in zip(parts, contexts, strict=True)]
-        scored = self._score(trees, lineup.rows)
+        scored = self._score(trees, layout.rows)
         outcomes = [self._settle(*entries) for entries in zip(parts, trees, scored, contexts, strict=True)]
-        drawn = _on_host(lineup.slots, outcomes)
+        drawn = _on_host(layout.slots, outcomes)
         self._learn(parts, outcomes, drawn, began)
         return drawn
 
-    def _line_up(self, chosen: tuple[int, ...]) -> _Lineup:
+    def _lay_out(self, chosen: tuple[int, ...]) -> _BatchLayout:
         """Methods stand in the order in which they are met, and their slots as they were asked for."""
-        if self._lineup is None or self._lineup.chosen != chosen:
-            self._disband()
+        if self._layout is None or self._layout.chosen != chosen:
+            self._write_back()
             by_method: dict[Method, list[int]] = {}
             for slot in chosen:
                 by_method.setdefault(self._methods[slot], []).append(slot)
             slots = [slot for own in by_method.values() for slot in own]
             parts = tuple(_Part(method, self._gathered(own)) for method, own in by_method.items())
             rows = parts[0].state.rows if len(parts) == 1 else Rows.of(slots, self._keys.device)
-            self._lineup = _Lineup(chosen, parts, rows, np.array(slots))
-        return self._lineup
+            self._layout = _BatchLayout(chosen, parts, rows, np.array(slots))
+        return self._layout
 
     def _gathered(self, slots: Sequence[int]) -> Context:
         rows = Rows.of(slots, self._keys.device)
@@ -284,15 +284,15 @@ class DecodeStep:
             repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),
         )
 
-    def _disband(self) -> None:
+    def _write_back(self) -> None:
         """Bring what steps have written back to the slots."""
-        for part in self._lineup.parts if self._lineup else ():
+        for part in self._layout.parts if self._layout else ():
             own = part.state
             own.rows.put(self._roots, own.roots)
             own.rows.put(self._positions, own.positions)
             own.rows.put(self._hidden, own.hidden)
             own.rows.put(self._frames, own.frames)
-        self._lineup = None
+        self._layout = None
 
     def _score(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
         if len(trees) == 1:
@@ -349,7 +349,7 @@ def step_clock(device: torch.device) -> Callable[[], float]:
 
 def _draft(drafter: Drafter, context: Context) -> TokenTree:
     """The drafter's trees, or roots alone where nothing is wanted of it."""
-    return context.roots_alone if context.wish.nodes == 1 else drafter.propose(context)
+    return context.roots_alone if context.draft_request.nodes == 1 else drafter.propose(context)
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ class Method:
     Args:
         pair: their names, for whoever counts.
         nodes: of a tree at most, root included; None: the drafter's own default.
-        tells_probs: whether the verifier reads the distributions of drafted tokens.
+        returns_probs: whether the verifier reads the distributions of drafted tokens.
         budget: what is worth drafting now, or None where the number of nodes is fixed.
         rules: what is made of the target's logits before it verifies.
     """
@@ -26,7 +26,7 @@ class Method:
     verifier: Verifier
     pair: Pair = PLAIN
     nodes: int | None = None
-    tells_probs: bool = True
+    returns_probs: bool = True
     budget: DraftBudget | None = None
     rules: HistoryRules = NO_RULES
 

@@ -28,7 +28,7 @@ _STEPS, _WARM_UP = 6, 4
 predictors take a few steps to settle."""
 _LONGEST = 9
 """Tokens that a step may add at most."""
-_HOPELESS = 1.3
+_PRUNE_RATIO = 1.3
 """A draft that costs so many times what it would have to bring cannot pay, and larger ones are not tried."""
 _PLAIN = RequestOptions(drafter=PLAIN_DRAFTER, verifier="match")
 
@@ -80,7 +80,7 @@ class StepTimer:
             for nodes, method in methods.items():
                 plain_s, seconds = self._seconds(plain, rows, steps), self._seconds(method, rows, steps)
                 found.append(_Visit(nodes, plain_s, seconds))
-                if seconds > _HOPELESS * self._acceptance[drafter].of(nodes) * plain_s:
+                if seconds > _PRUNE_RATIO * self._acceptance[drafter].of(nodes) * plain_s:
                     break
         for slot in range(rows):
             self._step.release(slot)

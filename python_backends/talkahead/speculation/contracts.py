@@ -31,17 +31,17 @@ class Preserves(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wish:
+class DraftRequest:
     """What a step wants of a draft; a drafter that has less to offer proposes less.
 
     Args:
         nodes: of a row's tree at most, root included; None: as many as the drafter has by default.
-        tells_probs: whether the verifier reads `draft_probs`.
+        returns_probs: whether the verifier reads `draft_probs`.
         trials: see `Verifier`.
     """
 
     nodes: int | None = None
-    tells_probs: bool = True
+    returns_probs: bool = True
     trials: int = 1
 
     def length(self, most: int) -> int:
@@ -63,7 +63,7 @@ class Context:
             `positions[b] + 1` of them. Those in its prompt stand at the end: place -1 is before place 0.
         keys: int64 [B], the segment's key for `draws`.
         settings: temperature, top-k and top-p per row.
-        wish: how much to draft.
+        draft_request: how much to draft.
         kept: what native calls keep for the steps of this context, where they read and write its columns as
             they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are
             kept hold until the next step. A forward leaves no cache warm: making them anew is what calls
@@ -78,7 +78,7 @@ class Context:
     frames: Tensor
     keys: Tensor
     settings: SamplingSettings
-    wish: Wish = Wish()
+    draft_request: DraftRequest = DraftRequest()
     kept: dict[Hashable, Any] | None = None
     repetition: RepetitionSettings | None = None
 
@@ -106,7 +106,7 @@ class Context:
             frames=self.frames[lines],
             keys=self.keys[lines],
             settings=self.settings[lines],
-            wish=self.wish,
+            draft_request=self.draft_request,
             repetition=None if self.repetition is None else self.repetition[lines],
         )
 

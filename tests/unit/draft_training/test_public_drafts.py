@@ -17,7 +17,7 @@ from talkahead.draft_training import draft_run
 from talkahead.draft_training.draft_order import DraftOrder
 from talkahead.draft_training.draft_run import DraftRun
 from talkahead.draft_training.reader import Reader
-from talkahead.draft_training.recital import Recital
+from talkahead.draft_training.speech_generator import SpeechGenerator
 from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.texts import DEFAULT, Split, read_texts
 from talkahead.drafting.acceptance import Acceptance
@@ -101,25 +101,25 @@ def test_drafts_meet_prompts_that_go_on_from_speech(
     """As served ones do: of references, and of later segments where nothing fixes the voice."""
     write(family, public, order)
     reader = Reader(order.repository)
-    recital = Recital(reader, [reader.passages(text)[0] for text in TEXTS], seed=1)
+    generator = SpeechGenerator(reader, [reader.passages(text)[0] for text in TEXTS], seed=1)
     books = len(reader.speech.codebooks)
     codes = np.arange(4 * books, dtype=np.int32).reshape(4, books) % CODES
     eos = CODES * books
     said = [*(codes + CODES * np.arange(books)).flatten().tolist(), eos]
-    number, passages = 66, recital.passages
+    number, passages = 66, generator.passages
     told = [passages[place % len(passages)] for place in (number, number - 64)]
-    prompt = recital._prompt_beside(number, Store(said))  # type: ignore[arg-type]
+    prompt = generator._prompt_beside(number, Store(said))  # type: ignore[arg-type]
     loaded = load_family(family)
     frontend = loaded.frontend(order.repository / "frontend" / "1", reader.speech)
     encoder = loaded.prompt_encoder(order.repository / "encoder" / "1", torch.device("cpu"))
     (segment,) = frontend.segments(told[0].words, told[1].words)
     assert torch.equal(prompt, encoder.prompt(segment.units, len(reader.voices), codes))
-    plain = recital.prompts(number, 1)[0]
+    plain = generator.prompts(number, 1)[0]
     assert len(prompt) > len(encoder.prompt(segment.units, len(reader.voices), codes[:0]))
     for others in (said[:-1], [eos], [*said[:-1] * 400, eos]):  # cut, empty, too long
-        assert torch.equal(recital._prompt_beside(number, Store(others)), plain)  # type: ignore[arg-type]
-    assert torch.equal(recital._prompt_beside(65, Store(said)), recital.prompts(65, 1)[0])  # type: ignore[arg-type]
-    assert torch.equal(recital._prompt_beside(3, Store(said)), recital.prompts(3, 1)[0])  # type: ignore[arg-type]
+        assert torch.equal(generator._prompt_beside(number, Store(others)), plain)  # type: ignore[arg-type]
+    assert torch.equal(generator._prompt_beside(65, Store(said)), generator.prompts(65, 1)[0])  # type: ignore[arg-type]
+    assert torch.equal(generator._prompt_beside(3, Store(said)), generator.prompts(3, 1)[0])  # type: ignore[arg-type]
 
 
 def test_texts_that_come_along_last_for_the_hour_that_is_usual() -> None:

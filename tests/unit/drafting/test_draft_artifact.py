@@ -119,7 +119,7 @@ def test_a_loaded_draft_changes_no_token_of_the_native_decoder(
     if name == "heads":
         make_trees(tmp_path).save(tmp_path)
     pool = DraftPool(ROWS, POSITIONS)
-    options = DraftOptions({"heads": 8, "draft_lm": 4}.get(name), tells_probs=False)
+    options = DraftOptions({"heads": 8, "draft_lm": 4}.get(name), returns_probs=False)
     drafter = load_drafter(tmp_path, talker, pool, options)
     plain = decode(talker, NullDrafter(), temperature, STEPS * 4)
     drafted = decode(talker, drafter, temperature, STEPS)

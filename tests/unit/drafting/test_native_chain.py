@@ -61,14 +61,14 @@ def module_decoder(llama: Llama, modules: MtpModules, module: MtpModule) -> Nati
     return make_decoder(module.decoder, state=state)
 
 
-def make_drafter(kind: str, llama: Llama, tells_probs: bool) -> DraftLmDrafter | MtpDrafter:
+def make_drafter(kind: str, llama: Llama, returns_probs: bool) -> DraftLmDrafter | MtpDrafter:
     if kind == "draft_lm":
         cut = narrow(make_cut(llama))
         embeddings = cut.model.embed_tokens.weight
-        return DraftLmDrafter(make_decoder(cut), embeddings, LENGTH, tells_probs=tells_probs)
+        return DraftLmDrafter(make_decoder(cut), embeddings, LENGTH, returns_probs=returns_probs)
     modules, target = make_modules(llama, kind).float(), narrow(llama)
     decoders = [module_decoder(target, modules, module) for module in modules]
-    return MtpDrafter(modules, decoders, target.model.embed_tokens.weight, tells_probs=tells_probs)
+    return MtpDrafter(modules, decoders, target.model.embed_tokens.weight, returns_probs=returns_probs)
 
 
 class BothDrafter(NullDrafter):
@@ -115,11 +115,11 @@ class NativePool(Pool):
         self.step = DecodeStep(self.backbone, self.drafter, MatchVerifier())
 
 
-@pytest.mark.parametrize("tells_probs", [True, False], ids=["told", "untold"])
+@pytest.mark.parametrize("returns_probs", [True, False], ids=["told", "untold"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_chains_are_those_of_tensors(kind: str, tells_probs: bool) -> None:
+def test_chains_are_those_of_tensors(kind: str, returns_probs: bool) -> None:
     llama = make_llama()
-    both = BothDrafter(*(make_drafter(kind, llama, tells_probs) for _ in range(2)))
+    both = BothDrafter(*(make_drafter(kind, llama, returns_probs) for _ in range(2)))
     pool = NativePool(llama, SometimesDrafter(both), in_disorder=True)
     pool.speak(utterances_of(0.9, 40))
     assert both.steps > 30
@@ -128,11 +128,11 @@ def test_chains_are_those_of_tensors(kind: str, tells_probs: bool) -> None:
 
 def test_a_draft_beyond_its_slot_is_refused() -> None:
     llama = make_llama()
-    drafter = make_drafter("draft_lm", llama, tells_probs=False)
+    drafter = make_drafter("draft_lm", llama, returns_probs=False)
     step = DecodeStep(make_decoder(narrow(llama), 4), drafter, MatchVerifier())
     utterance = utterances_of(0.9)[0]
     step.admit([Admission(0, utterance.prompt, utterance.options, 0, segment=0)])
-    context = step._line_up((0,)).parts[0].context(1)
+    context = step._lay_out((0,)).parts[0].context(1)
     context.positions.fill_(POSITIONS + LENGTH + MAX_NODES)
     with pytest.raises(IndexError, match="does not fit its slot"):
         drafter.propose(context)

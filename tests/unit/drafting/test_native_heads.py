@@ -13,7 +13,7 @@ from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.rank_paths import RankTree
-from talkahead.speculation.contracts import Context, Wish
+from talkahead.speculation.contracts import Context, DraftRequest
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
@@ -54,7 +54,7 @@ def context_of(rows: int, *, trials: int = 0, temperature: float = 1.0) -> Conte
         frames=torch.zeros((rows, 0, 1), dtype=torch.int64),
         keys=stream_keys(places, none),
         settings=SamplingSettings.of(heat, none, torch.ones_like(heat)),
-        wish=Wish(trials=trials),
+        draft_request=DraftRequest(trials=trials),
     )
 
 
@@ -119,5 +119,5 @@ def test_a_drafter_proposes_the_same_in_c_and_with_tensors(
     context = context_of(130, trials=trials, temperature=temperature)
     tokens = drafter._native.grow(context)
     assert torch.equal(tokens, drafter.grow_in_torch(context))
-    likeliest = drafter.grow_in_torch(replace(context, wish=Wish(trials=0)))
+    likeliest = drafter.grow_in_torch(replace(context, draft_request=DraftRequest(trials=0)))
     assert torch.equal(tokens, likeliest) == (trials == 0 or temperature == 0.0)

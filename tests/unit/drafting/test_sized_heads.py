@@ -6,7 +6,7 @@ import pytest
 import torch
 from talkahead.drafting.rank_paths import RankTree
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
-from talkahead.speculation.contracts import Context, Wish
+from talkahead.speculation.contracts import Context, DraftRequest
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from tiny_talker import WIDTH, make_heads, make_llama
@@ -42,6 +42,8 @@ def test_trees_are_chosen_by_draws_and_room(
     ones = torch.ones(2, dtype=torch.float64)
     settings = SamplingSettings.of(ones, whole, ones)
     hidden = torch.zeros((2, WIDTH), dtype=torch.float64)
-    wish = Wish(nodes, trials=trials)
-    context = Context(Rows.of(range(2)), whole[:, None], whole, hidden, whole[:, None], whole, settings, wish)
+    request = DraftRequest(nodes, trials=trials)
+    context = Context(
+        Rows.of(range(2)), whole[:, None], whole, hidden, whole[:, None], whole, settings, request
+    )
     assert drafter.propose(context).shape.parents == tree.by_depth.shape.parents

@@ -148,7 +148,7 @@ def test_rows_of_one_method_are_neighbours(num_slots: int, data: st.DataObject) 
     for slot, method in enumerate(methods):
         step.assign(slot, method)
     wanted = data.draw(st.lists(st.integers(0, num_slots - 1), min_size=1, unique=True))
-    slots = step._line_up(tuple(wanted)).slots.tolist()
+    slots = step._lay_out(tuple(wanted)).slots.tolist()
     assert sorted(slots) == sorted(wanted)
     found = [methods[slot] for slot in slots]
     assert sum(one is not other for one, other in pairwise(found)) + 1 == len(set(map(id, found)))

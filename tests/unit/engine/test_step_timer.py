@@ -61,7 +61,7 @@ class Chain(NullDrafter):
         self._machine = machine
 
     def propose(self, context: Context) -> TokenTree:
-        length = context.wish.length(SIZES.nodes[-1] - 1)
+        length = context.draft_request.length(SIZES.nodes[-1] - 1)
         self._machine.now += 0.1 * length * self._machine.slowness()
         tokens = torch.zeros((len(context.roots), length, 1), dtype=torch.int64)
         return TokenTree(torch.cat([context.roots[:, None], tokens], dim=1), chain_of(length))

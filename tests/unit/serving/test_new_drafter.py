@@ -49,7 +49,7 @@ class EchoDrafter(NullDrafter):
         self._shifts = shifts.to(torch.int64)
 
     def propose(self, context: Context) -> TokenTree:
-        length = context.wish.length(len(self._shifts))
+        length = context.draft_request.length(len(self._shifts))
         drafted = context.roots + self._shifts[:length].cumsum(0)
         return TokenTree(torch.cat([context.roots, drafted], dim=1)[..., None], chain_of(length))
 

@@ -18,12 +18,13 @@ from talkahead.engine.decode_step import DecodeStep
 from talkahead.speculation.match_verifier import MatchVerifier
 
 _EVERY = 3
+"""Utterances of which one goes on from speech."""
 _SHARD = 64
 """Utterances of a shard: a pool is full but for the last few of them."""
 
 
 @dataclass(frozen=True)
-class Recital:
+class SpeechGenerator:
     """Utterance n is passage n, the first again behind the last; each time round in other voices. Where
     prompts that are served may go on from speech, every third goes on from an utterance of the shard before.
 

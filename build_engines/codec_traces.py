@@ -128,8 +128,8 @@ _TRACES: Mapping[str, CodecTrace] = {
         _spectral,
         lambda _: exported_decoder.NETWORK,
         (ONNXRUNTIME,),
-        # The largest difference is that of a pulse which rounding puts elsewhere: 8e-4 of one utterance, 5e-3 of
-        # another; torch's own float32 is as far from its float64.
+        # The largest difference is that of a pulse which rounding puts elsewhere: 8e-4 of one utterance, 5e-3
+        # of another; torch's own float32 is as far from its float64.
         {torch.float32: Limits(1e-2, 1e-5, 0.01), **dict.fromkeys(_ROUNDED, Limits(2e-2, 1e-3, 0.2))},
     ),
     "llasa": _fsq_trace(Xcodec2Codec),

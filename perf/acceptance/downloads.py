@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import safe_open
+from talkahead.backbone.checkpoint import WEIGHTS
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.importing import families_of, importable_families
 from talkahead.families.text_tokens import TOKENIZER, TextTokens
 
-WEIGHTS = "model.safetensors"
 ALONE = "llm."
 """Begins names of tensors in the file of a talker that comes without config.json and tokenizer."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import safe_open
-from talkahead.backbone.checkpoint import Checkpoint
+from talkahead.backbone.checkpoint import WEIGHTS, Checkpoint
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.families.contracts import TokenMap
@@ -28,7 +28,7 @@ from talkahead.speech_format import SpeechFormat
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from perf.acceptance.downloads import ALONE, WEIGHTS, Downloads
+from perf.acceptance.downloads import ALONE, Downloads
 
 TEXT = "The juice of lemons makes fine punch, and it is easy to tell the depth of a well."
 _EXCUSED = 2.0

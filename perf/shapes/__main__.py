@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,9 +24,11 @@ from statistics import median
 import torch
 from talkahead.backbone.decoder_choice import Precision
 from talkahead.backbone.native_decoder import can_multiply
+from talkahead.engine.decode_step import step_clock
 
 from instruments import report
 from instruments.environment import Environment
+from perf.arguments import at_least
 from perf.shapes.forward import Call, Forward, OurForward
 from perf.shapes.public_shapes import PUBLIC_SHAPES
 from perf.shapes.random_checkpoint import write_random_checkpoint
@@ -158,7 +159,7 @@ def _measure(engine: _Engine, rate: float, options: argparse.Namespace) -> list[
 
 
 def _seconds(call: Call) -> float:
-    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    clock = step_clock(torch.device("cpu"))
     began = clock()
     call()
     return clock() - began
@@ -174,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--nodes", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="of each one's tree (%(default)s)")
     add("--precisions", type=Precision, nargs="+", default=[Precision.BFLOAT16, Precision.INT8],
         help="of ours (bfloat16 int8)")  # fmt: skip
-    add("--threads", type=int, default=1, help="that share a forward (%(default)s)")
+    add("--threads", type=at_least(1), default=1, help="that share a forward (%(default)s)")
     add("--repeats", type=int, default=7, help="(%(default)s)")
     add("--out", type=Path, default=Path("perf/results/shapes.json"), help="(%(default)s)")
     return parser

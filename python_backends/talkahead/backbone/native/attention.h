@@ -151,7 +151,7 @@ static void mix_values(const struct model *model, int64_t count, const word *val
     struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
     task.next = values + stretch_of(model);
     for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.next += width, task.out += width) {
-        width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
+        width = next_width(dim - at);
         meet(model, count, (int)(width / LANES), &task, bench);
     }
 }

@@ -209,3 +209,6 @@ INLINE int64_t next_rows(int64_t left, int64_t kind) {
     int64_t most = kind == BYTES ? ROWS_OF_BYTES : kind == NIBBLES ? ROWS_OF_NIBBLES : ROWS;
     return blocks_of(blocks_of(most, left), left);
 }
+
+/* Outputs of whole vectors that a kernel computes next, of those left. */
+INLINE int64_t next_width(int64_t left) { return left < PANEL && left > 2 * LANES ? 2 * LANES : least(left, PANEL); }

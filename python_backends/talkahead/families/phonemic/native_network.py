@@ -8,15 +8,22 @@ float32.
 from __future__ import annotations
 
 from ctypes import byref
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from talkahead.backbone.arena import Arena
-from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
+from talkahead.backbone.native_decoder import decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import MatrixPacker
-from talkahead.families.phonemic.frame_block import CausalBlock
+from talkahead.families.phonemic.native_layers import (
+    Block,
+    native_block,
+    native_linear,
+    native_norm,
+    usual_precision,
+)
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_BEFORE,
@@ -27,13 +34,11 @@ from talkahead.families.phonemic.spectral_decoder import (
     SpectralDecoder,
     description_of,
 )
-from talkahead.native_declarations import NativeStruct, native_struct
+from talkahead.native_declarations import native_struct
 from talkahead.native_library import load_library
 
 SOURCE = Path(__file__).parent / "native" / "network.c"
-_Norm, _Block, _Network, _Windows = (
-    native_struct(SOURCE, name) for name in ("norm", "block", "network", "windows")
-)
+_Network, _Windows = (native_struct(SOURCE, name) for name in ("network", "windows"))
 _MAGNITUDES = len(Spectra._fields) - 1
 """Of the parts of a spectrum; the other one are phases."""
 
@@ -51,8 +56,7 @@ class NativeNetwork:
     dtype = torch.float32
 
     def __init__(self, decoder: SpectralDecoder, precision: torch.dtype | None = None) -> None:
-        if precision is None:
-            precision = torch.bfloat16 if can_multiply(torch.bfloat16) else torch.float32
+        precision = precision or usual_precision()
         self.config = config = decoder.config
         refuse_uneven({name: getattr(config, name) for name in ("width", "inner", "hidden", "pitch_width")})
         self.precision = precision
@@ -61,7 +65,7 @@ class NativeNetwork:
         self._rounded, self._exact = (
             MatrixPacker(decoder_library(), one, in_tiles=has_tiles()) for one in (precision, torch.float32)
         )
-        self._blocks = (_Block * config.blocks)(*map(self._block, decoder.blocks))
+        self._blocks = (Block * config.blocks)(*map(partial(native_block, self._rounded), decoder.blocks))
         rest, spectra = _MAGNITUDES * config.bins, decoder.spectra
         self._network = _Network(
             told=len(config.levels) + 1,
@@ -72,24 +76,16 @@ class NativeNetwork:
             hidden=config.hidden,
             pitch_width=config.pitch_width,
             entering=2 if precision is torch.bfloat16 else 1,
-            inward=_packed(self._exact, decoder.inward),
+            inward=native_linear(self._exact, decoder.inward),
             blocks=self._blocks,
-            norm=self._norm(decoder.norm),
-            outward=_packed(self._exact, decoder.outward),
+            norm=native_norm(self._exact, decoder.norm),
+            outward=native_linear(self._exact, decoder.outward),
             magnitudes=self._rounded.pack(spectra.weight[:rest], spectra.bias[:rest]),
             phases=self._exact.pack(spectra.weight[rest:], spectra.bias[rest:]),
-            pitch_inward=_packed(self._exact, decoder.pitch_inward),
-            pitch_outward=_packed(self._exact, decoder.pitch_outward),
+            pitch_inward=native_linear(self._exact, decoder.pitch_inward),
+            pitch_outward=native_linear(self._exact, decoder.pitch_outward),
         )
         self._memory = Arena().take(self._library.talkahead_network_bytes(byref(self._network)))
-
-    def _norm(self, norm: nn.LayerNorm) -> NativeStruct:
-        return _Norm(weight=self._exact.keep(norm.weight), bias=self._exact.keep(norm.bias))
-
-    def _block(self, block: nn.Module) -> NativeStruct:
-        assert isinstance(block, CausalBlock)
-        mix, out = (_packed(self._rounded, layer) for layer in (block.mix, block.out))
-        return _Block(norm=self._norm(block.norm), mix=mix, out=out)
 
     def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
         config, before = self.config, before.contiguous()
@@ -107,7 +103,3 @@ class NativeNetwork:
         voice, breath, rest = made["magnitudes"].chunk(_MAGNITUDES, dim=-1)
         spectra = Spectra(voice, breath, rest, made["phases"])
         return NetworkOutput(spectra, Pitch(*made["pitch"].flatten(1, 2).unbind(-1)), made["seen"])
-
-
-def _packed(packer: MatrixPacker, layer: nn.Linear) -> NativeStruct:
-    return packer.pack(layer.weight, layer.bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctypes import byref
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -10,17 +11,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from talkahead.backbone.arena import Arena
-from talkahead.backbone.native_decoder import can_multiply, decoder_library, has_tiles, refuse_uneven
+from talkahead.backbone.native_decoder import decoder_library, has_tiles, refuse_uneven
 from talkahead.backbone.native_matrix import MatrixPacker
-from talkahead.families.phonemic.frame_block import FrameBlock
+from talkahead.families.phonemic.native_layers import (
+    Block,
+    native_block,
+    native_linear,
+    native_norm,
+    usual_precision,
+)
 from talkahead.families.phonemic.text_encoder import SelfAttention, TextEncoder
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import load_library
 
 SOURCE = Path(__file__).parent / "native" / "text_encoder.c"
-_Norm, _Local, _Wide, _Encoder = (
-    native_struct(SOURCE, name) for name in ("norm", "block", "wide_block", "text_encoder")
-)
+_Wide, _Encoder = (native_struct(SOURCE, name) for name in ("wide_block", "text_encoder"))
 
 
 class NativeTextEncoder:
@@ -34,14 +39,13 @@ class NativeTextEncoder:
     """
 
     def __init__(self, encoder: TextEncoder, precision: torch.dtype | None = None) -> None:
-        if precision is None:
-            precision = torch.bfloat16 if can_multiply(torch.bfloat16) else torch.float32
+        precision = precision or usual_precision()
         self.config = config = encoder.config
         self.precision = precision
         refuse_uneven({"width": config.width, "head size": config.width // config.heads})
         self._library = load_library(SOURCE)
         self._packer = packer = MatrixPacker(decoder_library(), precision, in_tiles=has_tiles())
-        self._local = (_Local * config.blocks)(*map(self._local_block, encoder.local))
+        self._local = (Block * config.blocks)(*map(partial(native_block, packer), encoder.local))
         self._wide = (_Wide * config.blocks)(*map(self._wide_block, encoder.wide))
         levels = torch.stack([table.weight for table in encoder.prosody])  # type: ignore[misc]
         self._encoder = _Encoder(
@@ -59,7 +63,7 @@ class NativeTextEncoder:
             start=packer.keep(encoder.start),
             local=self._local,
             wide=self._wide,
-            norm=self._norm(encoder.norm),
+            norm=native_norm(packer, encoder.norm),
         )
         self._memory = torch.empty(0, dtype=torch.uint8)  # as much as the longest segment so far has needed
 
@@ -77,17 +81,7 @@ class NativeTextEncoder:
             raise IndexError(f"a symbol of {symbols.tolist()}, or voice {voice}, is unknown to the encoder")
         return prompt
 
-    def _norm(self, norm: nn.LayerNorm) -> NativeStruct:
-        return _Norm(weight=self._packer.keep(norm.weight), bias=self._packer.keep(norm.bias))
-
-    def _linear(self, layer: nn.Linear) -> NativeStruct:
-        return self._packer.pack(layer.weight, layer.bias)
-
-    def _local_block(self, block: nn.Module) -> NativeStruct:
-        assert isinstance(block, FrameBlock)
-        return _Local(norm=self._norm(block.norm), mix=self._linear(block.mix), out=self._linear(block.out))
-
     def _wide_block(self, block: nn.Module) -> NativeStruct:
         assert isinstance(block, SelfAttention)
-        inward, outward = self._linear(block.inward), self._linear(block.outward)
-        return _Wide(norm=self._norm(block.norm), inward=inward, outward=outward)
+        inward, outward = (native_linear(self._packer, layer) for layer in (block.inward, block.outward))
+        return _Wide(norm=native_norm(self._packer, block.norm), inward=inward, outward=outward)

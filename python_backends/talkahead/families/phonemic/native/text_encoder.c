@@ -126,7 +126,7 @@ static void mix(const float *keys, const float *values, int64_t stride, int64_t 
     task = (struct task){(const word *)values, stride, rows, (const word *)scores, wide, queries, stride, WRITE};
     task.next = task.panel;
     for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
-        width = dim - at < PANEL && dim - at > 2 * LANES ? 2 * LANES : least(dim - at, PANEL);
+        width = next_width(dim - at);
         multiply((int)count, (int)(width / LANES), FLOAT32, &task);
     }
     for (int64_t query = 0; query < count; query++)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,8 @@ def prepare(codec_folder: Path, path: Path, texts: Sequence[str], workers: int) 
     """Speaks every text once into one `.npz`; what was spoken is told in a `.json` beside it."""
     jobs = [texts[first : first + _TEXTS] for first in range(0, len(texts), _TEXTS)]
     rows: list[Row] = []
-    with ProcessPoolExecutor(workers) as pool:
+    # Not by fork: a lock that another thread holds would stay locked in the children.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         for done, part in enumerate(pool.map(partial(_said, codec_folder), jobs), 1):
             rows.extend(part)
             print(f"code corpus: {done}/{len(jobs)} parts, {len(rows)} segments", flush=True)

@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,8 @@ def build(folder: Path, texts: Sequence[str], speeds: Sequence[float], workers: 
     }
     missing = [path for path in shards if not path.exists()]
     new_hours = 0.0
-    with ProcessPoolExecutor(workers) as pool:
+    # Not by fork: a lock that another thread holds would stay locked in the children.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         jobs = [pool.submit(partial(_build_shard, speeds=speeds), path, shards[path]) for path in missing]
         for done, job in enumerate(as_completed(jobs), 1):
             new_hours += job.result()

@@ -64,6 +64,11 @@ class Streams:
         return iter(list(self._streams.values()))
 
     @property
+    def num_arrived(self) -> int:
+        """Streams that have begun to come, up to now."""
+        return self._generation
+
+    @property
     def num_open(self) -> int:
         """Streams whose client has not had the end yet, which comes behind the last of their segments."""
         return len(self._streams) + len(self._awaited)

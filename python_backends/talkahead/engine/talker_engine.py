@@ -61,7 +61,7 @@ class TalkerEngine:
         address: of the acknowledgement socket; with 0 there is no flow control.
         telemetry: told about stages, gauges and ends.
         report_progress: tells the frontend at an address how far a stream is; must return at once.
-        tell_waits: lets newcomers know whose wait would be too long; must return at once.
+        tell_waits: lets newcomers know what they would find; must return at once.
         log: told of what fails here, for the server's log; must return at once.
         clock: seconds that never go back.
     """

@@ -40,7 +40,7 @@ class TalkerLoop:
         clock: seconds that never go back.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
         report_progress: tells the frontend at an address how far a stream is; must return at once.
-        tell_waits: lets newcomers know whose wait would be too long; must return at once.
+        tell_waits: lets newcomers know what they would find; must return at once.
         log: told why a stream failed, where that is no fault of its client's; must return at once.
     """
 
@@ -250,7 +250,7 @@ class TalkerLoop:
                 f"{len(ahead)} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
                 Code.RESOURCE_EXHAUSTED,
             )
-        if wait := self._line.long_wait(ahead, num_free, now, newcomer.options.urgency):
+        if wait := self._line.outlook(ahead, num_free, now, newcomer.options.urgency).long_wait:
             return wait.error
         waits = [one.waited_at(now) for one in self._streams if one is not newcomer and one.failure is None]
         together = min(len(waits) + 1, self._backbone.num_slots)
@@ -349,7 +349,8 @@ class TalkerLoop:
 
     def _report(self) -> None:
         now, ahead = self._clock(), self._turns_ahead()
-        self._tell_waits(self._line.long_waits(ahead, self._table.num_free, now))
+        outlooks = self._line.outlooks(ahead, self._table.num_free, now)
+        self._tell_waits(Waits(self._streams.num_arrived, outlooks))
         self._load = self._measured_load(len(ahead), now)
         self._telemetry.pool(self._load)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from talkahead.config import LEAST_URGENT, MOST_URGENT, patience
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.running_mean import RunningMean
-from talkahead.transport.messages import LongWait, Waits
+from talkahead.transport.messages import Outlook
 
 _MEMORY = 16
 """Streams: a pool that fills up is another one within a second or two."""
@@ -47,22 +47,23 @@ class WaitingLine:
 
     def first_chunk_s(self, num_ahead: int, num_free: int) -> float:
         """Of a stream that comes now, behind so many that wait for one of so many free slots."""
-        num_missing = max(num_ahead + 1 - num_free, 0)
-        return num_missing * self._slot_s.value / self._num_slots + self._work_s.value
+        return self._outlook(num_ahead, num_free).first_chunk_s
 
-    def long_waits(self, ahead: Sequence[float], num_free: int, now: float) -> Waits:
-        """What newcomers are told now, by their urgency.
+    def outlooks(self, ahead: Sequence[float], num_free: int, now: float) -> tuple[Outlook, ...]:
+        """What newcomers find now, by their urgency.
 
         Args:
             ahead: turns of those who wait for a slot, ascending.
         """
         urgencies = range(LEAST_URGENT, MOST_URGENT + 1)
-        return tuple(self.long_wait(ahead, num_free, now, urgency) for urgency in urgencies)
+        return tuple(self.outlook(ahead, num_free, now, urgency) for urgency in urgencies)
 
-    def long_wait(self, ahead: Sequence[float], num_free: int, now: float, urgency: int) -> LongWait | None:
-        """Why a newcomer is not let in, who would find so many waiting and free; None where it is."""
-        num_ahead = bisect_right(ahead, self.turn_at(now, urgency))
-        if num_ahead < num_free or not self._slot_s.is_known or urgency == LEAST_URGENT:
-            return None
-        wait = LongWait(self.first_chunk_s(num_ahead, num_free), patience(urgency) * self._max_wait_s)
-        return wait if wait.predicted_s > wait.limit_s else None
+    def outlook(self, ahead: Sequence[float], num_free: int, now: float, urgency: int) -> Outlook:
+        """What one newcomer finds; nobody has a limit as long as it would be held against a guess."""
+        has_limit = self._slot_s.is_known and urgency != LEAST_URGENT
+        limit_s = patience(urgency) * self._max_wait_s if has_limit else math.inf
+        return self._outlook(bisect_right(ahead, self.turn_at(now, urgency)), num_free, limit_s)
+
+    def _outlook(self, num_ahead: int, num_free: int, limit_s: float = math.inf) -> Outlook:
+        slot_s, work_s = self._slot_s.value / self._num_slots, self._work_s.value
+        return Outlook(num_ahead + 1 - num_free, slot_s, work_s, limit_s)

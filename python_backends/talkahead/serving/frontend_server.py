@@ -6,7 +6,6 @@ import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic_ns, perf_counter
 from typing import TypeVar
 
@@ -30,7 +29,7 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import FrontendTelemetry
 from talkahead.transport.receivers import ProgressReceiver
 from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
-from talkahead.transport.wait_notice import long_wait
+from talkahead.transport.wait_notice import Doorkeeper
 from talkahead.types import SegmentHeader
 
 _STREAM_BITS = 63
@@ -90,7 +89,7 @@ class FrontendServer:
         self._references = ReferenceReader(self._speech, self._text, Manifest.read(vocoder).version)
         meeting_place = rendezvous_folder()
         self._leaving, self._draining = leaving_flag(meeting_place), draining_flag(meeting_place)
-        self._long_wait = partial(long_wait, meeting_place)
+        self._doorkeeper = Doorkeeper(meeting_place)
         self._telemetry = FrontendTelemetry(api)
         self._rounds = FairRounds("frontend-text")
         self._paces = StreamPaces()
@@ -122,16 +121,18 @@ class FrontendServer:
         if self._draining.exists() or (options.health_check and self._leaving.exists()):
             raise TalkaheadError("the server is shutting down; ask another", Code.UNAVAILABLE)
         try:
-            return self._utterance(request, options, sender, asked_us)
+            utterance = self._utterance(request, options, sender, asked_us)
         except TalkaheadError as error:
             if options.health_check:
                 raise answer_to_check(error) from error
             raise
+        self._doorkeeper.let_in(options.urgency)
+        return utterance
 
     def _utterance(
         self, request: InferenceRequest, options: RequestOptions, sender: ResponseSender, asked_us: int
     ) -> Utterance:
-        if wait := self._long_wait(options.urgency):
+        if wait := self._doorkeeper.long_wait(options.urgency):
             raise wait.error
         select(options, self._offer)
         self._check_speed(options.speed)

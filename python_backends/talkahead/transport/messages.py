@@ -6,8 +6,9 @@ One message is one datagram.
 from __future__ import annotations
 
 import json
+import math
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
 from talkahead.errors import Code, TalkaheadError
@@ -119,8 +120,44 @@ class LongWait:
         )
 
 
-Waits = tuple[LongWait | None, ...]
-"""By urgency, from the lowest; None: one more stream is let in."""
+@dataclass(frozen=True)
+class Outlook:
+    """What one more stream would find.
+
+    Args:
+        num_missing: slots that are to become free before it has one; 0 or fewer where it has one at once.
+        slot_s: until the next of them is free, on average.
+        work_s: of a first chunk, beside the wait for a slot.
+        limit_s: the most that its listener waits.
+    """
+
+    num_missing: int = 0
+    slot_s: float = 0.0
+    work_s: float = 0.0
+    limit_s: float = math.inf
+
+    def behind(self, num_more: int) -> Outlook:
+        """The same of who comes after so many more."""
+        return replace(self, num_missing=self.num_missing + num_more)
+
+    @property
+    def first_chunk_s(self) -> float:
+        return max(self.num_missing, 0) * self.slot_s + self.work_s
+
+    @property
+    def long_wait(self) -> LongWait | None:
+        """Why it is not let in; None where it is. Who has a slot at once does not wait."""
+        if self.num_missing <= 0 or self.first_chunk_s <= self.limit_s:
+            return None
+        return LongWait(self.first_chunk_s, self.limit_s)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What newcomers find once `num_arrived` streams have come to the talker, by urgency from the lowest."""
+
+    num_arrived: int
+    outlooks: tuple[Outlook, ...]
 
 
 _Plain = PassBegun | StreamProgress | CancelRequest | CancelReport | LoadRequest | LoadReport

@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import astuple
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from tempfile import mkstemp
 
-from talkahead.config import LEAST_URGENT
-from talkahead.transport.messages import LongWait, Waits
+from talkahead.config import LEAST_URGENT, MOST_URGENT
+from talkahead.transport.messages import LongWait, Outlook, Waits
 from talkahead.transport.rendezvous import rendezvous_folder
 
 _NAME = "waits"
-_WAIT = struct.Struct("<dd")
+_ARRIVED = struct.Struct("<q")
+_OUTLOOK = struct.Struct("<qddd")
+_URGENCIES = MOST_URGENT - LEAST_URGENT + 1
+_SIZE = _ARRIVED.size + _URGENCIES * _OUTLOOK.size
+_LONGEST_WAY_S = 0.5
+"""From the frontend to the talker. Who has not come by then ended on the way."""
 
 
 class WaitNotice:
@@ -26,29 +34,72 @@ class WaitNotice:
         folder = folder or rendezvous_folder()
         self._file, name = mkstemp(dir=folder)
         os.replace(name, folder / _NAME)
-        self._told: Waits = ()
+        self._told: Waits | None = None
 
     def tell(self, waits: Waits) -> None:
         """From now on."""
         if waits != self._told:
             self._told = waits
-            os.pwrite(self._file, b"".join(map(_pack, waits)), 0)
+            packed = (_OUTLOOK.pack(*astuple(outlook)) for outlook in waits.outlooks)
+            os.pwrite(self._file, b"".join((_ARRIVED.pack(waits.num_arrived), *packed)), 0)
 
     def close(self) -> None:
-        self.tell((None,) * len(self._told))
+        os.ftruncate(self._file, 0)
         os.close(self._file)
 
 
-def long_wait(folder: Path, urgency: int) -> LongWait | None:
-    """What a newcomer is to be told, by the notice in `folder`; None also where there is no notice."""
-    try:
-        with (folder / _NAME).open("rb") as file:
-            told = os.pread(file.fileno(), _WAIT.size, (urgency - LEAST_URGENT) * _WAIT.size)
-    except FileNotFoundError:
-        return None
-    predicted_s, limit_s = _WAIT.unpack(told) if len(told) == _WAIT.size else (0.0, 0.0)
-    return LongWait(predicted_s, limit_s) if predicted_s else None
+@dataclass(frozen=True)
+class _OnTheWay:
+    """A stream that was let in; it has come once the talker counts `number` streams."""
+
+    number: int
+    urgency: int
+    since: float
 
 
-def _pack(wait: LongWait | None) -> bytes:
-    return _WAIT.pack(*(astuple(wait) if wait else (0.0, 0.0)))
+class Doorkeeper:
+    """The frontend's side, of one thread: lets newcomers in as the talker's notice and those say who are on
+    their way to it, whom it cannot know of yet. Without a notice, everybody.
+
+    Args:
+        folder: where the models meet.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._notice = folder / _NAME
+        self._clock = clock
+        self._num_arrived = 0
+        self._on_the_way: deque[_OnTheWay] = deque()
+
+    def long_wait(self, urgency: int) -> LongWait | None:
+        """Why a newcomer is not let in; None where it is."""
+        told = self._read()
+        if told is None:
+            return None
+        self._look(told.num_arrived)
+        before = sum(one.urgency >= urgency for one in self._on_the_way)
+        return told.outlooks[urgency - LEAST_URGENT].behind(before).long_wait
+
+    def let_in(self, urgency: int) -> None:
+        """A newcomer goes on to the talker, whose notice has just been looked at."""
+        number = self._num_arrived + len(self._on_the_way) + 1
+        self._on_the_way.append(_OnTheWay(number, urgency, self._clock()))
+
+    def _look(self, num_arrived: int) -> None:
+        self._num_arrived, too_long_ago = num_arrived, self._clock() - _LONGEST_WAY_S
+        way = self._on_the_way
+        while way and (way[0].number <= num_arrived or way[0].since < too_long_ago):
+            way.popleft()
+
+    def _read(self) -> Waits | None:
+        try:
+            with self._notice.open("rb") as file:
+                told = os.pread(file.fileno(), _SIZE, 0)
+        except FileNotFoundError:
+            return None
+        if len(told) < _SIZE:
+            return None
+        (num_arrived,) = _ARRIVED.unpack_from(told)
+        outlooks = _OUTLOOK.iter_unpack(told[_ARRIVED.size :])
+        return Waits(num_arrived, tuple(Outlook(*fields) for fields in outlooks))

@@ -35,7 +35,7 @@ def test_a_slot_becomes_free_as_often_as_streams_end() -> None:
 
 def test_a_wait_that_is_too_long_is_told_with_what_is_allowed() -> None:
     ahead = [line().turn_at(0.0, USUAL)] * 8
-    wait = line().long_wait(ahead, num_free=0, now=0.5, urgency=USUAL)
+    wait = line().outlook(ahead, num_free=0, now=0.5, urgency=USUAL).long_wait
     assert wait == LongWait(pytest.approx(9 / 4 + 0.1), 2.0)
     assert wait is not None and wait.error.code is Code.RESOURCE_EXHAUSTED
     assert "after 2350 ms, and 2000 ms are the most" in str(wait.error)
@@ -43,19 +43,19 @@ def test_a_wait_that_is_too_long_is_told_with_what_is_allowed() -> None:
 
 
 def test_who_fits_in_time_is_let_in() -> None:
-    assert line().long_wait([0.0] * 7, 0, 9.0, USUAL) == LongWait(pytest.approx(2.1), 2.0)
-    assert line().long_wait([0.0] * 6, 0, 9.0, USUAL) is None
+    assert line().outlook([0.0] * 7, 0, 9.0, USUAL).long_wait == LongWait(pytest.approx(2.1), 2.0)
+    assert line().outlook([0.0] * 6, 0, 9.0, USUAL).long_wait is None
 
 
 def test_the_least_urgent_wait_for_as_long_as_it_takes() -> None:
-    assert line().long_wait([0.0] * 60, 0, 9.0, CAN_WAIT) is None
+    assert line().outlook([0.0] * 60, 0, 9.0, CAN_WAIT).long_wait is None
 
 
 def test_the_urgent_overtake_and_are_less_patient() -> None:
     usual = [line().turn_at(8.5, USUAL)] * 60
-    assert line().long_wait(usual, 0, 9.0, URGENT) is None, "it goes before all of them"
-    assert line().long_wait([0.0] * 4, 0, 9.0, URGENT) == LongWait(pytest.approx(5 / 4 + 0.1), 1.0)
-    assert line().long_wait([0.0] * 4, 0, 9.0, USUAL) is None
+    assert line().outlook(usual, 0, 9.0, URGENT).long_wait is None, "it goes before all of them"
+    assert line().outlook([0.0] * 4, 0, 9.0, URGENT).long_wait == LongWait(pytest.approx(5 / 4 + 0.1), 1.0)
+    assert line().outlook([0.0] * 4, 0, 9.0, USUAL).long_wait is None
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,15 @@ def test_the_urgent_overtake_and_are_less_patient() -> None:
     ids=["not measured yet", "room for all", "switched off"],
 )
 def test_nobody_is_refused_for_a_guess(measured: WaitingLine, num_free: int) -> None:
-    assert measured.long_waits([0.0] * 4, num_free, 9.0) == (None, None, None)
+    assert [one.long_wait for one in measured.outlooks([0.0] * 4, num_free, 9.0)] == [None] * 3
 
 
 @given(st.integers(0, 40), st.integers(0, SLOTS), st.floats(0.01, 10.0))
 def test_the_longer_the_line_the_fewer_are_let_in(ahead: int, free: int, slot_s: float) -> None:
     measured = line(slot_s)
-    refused = [measured.long_wait([0.0] * num, free, 9.0, USUAL) is not None for num in (ahead, ahead + 1)]
+    outlooks = [measured.outlook([0.0] * num, free, 9.0, USUAL) for num in (ahead, ahead + 1)]
+    assert outlooks[1] == outlooks[0].behind(1)
+    refused = [one.long_wait is not None for one in outlooks]
     assert refused == sorted(refused)
 
 
@@ -92,18 +94,23 @@ def full(config: object = LIMITED) -> tuple[Rig, list[Waits]]:
     return rig, rig.waits
 
 
+def refused(waits: Waits) -> list[bool]:
+    """By urgency."""
+    return [one.long_wait is not None for one in waits.outlooks]
+
+
 def test_newcomers_are_refused_before_any_work_is_paid_for() -> None:
     rig, told = full()
-    assert told[-1] == (None, None, None)
+    assert refused(told[-1]) == [False] * 3 and told[-1].num_arrived == ENOUGH
     spoken = [rig.submit(stream, 20) for stream in range(1, 3)]
     rig.run(1)
-    refused = rig.submit(3, 20)
-    assert refused.error.code is Code.RESOURCE_EXHAUSTED and "2000 ms are the most" in str(refused.error)
-    assert told[-1][0] is None and told[-1][USUAL - 1] is not None
+    assert refused(told[-1]) == [False, True, True] and told[-1].num_arrived == ENOUGH + 2
+    error = rig.submit(3, 20).error
+    assert error.code is Code.RESOURCE_EXHAUSTED and "2000 ms are the most" in str(error)
     waiting = rig.submit(4, 20, urgency=CAN_WAIT)
     rig.finish()
     assert [len(outlet.tokens) for outlet in (*spoken, waiting)] == [20] * 3
-    assert told[-1] == (None, None, None)
+    assert refused(told[-1]) == [False] * 3 and told[-1].num_arrived == ENOUGH + 4
     rig.assert_empty()
 
 

@@ -23,7 +23,7 @@ from talkahead.families.text_tokens import TOKENIZER
 from talkahead.serving.frontend_server import FrontendServer
 from talkahead.serving.voices import Voices
 from talkahead.speech_format import SpeechFormat
-from talkahead.transport.messages import LongWait, StreamProgress
+from talkahead.transport.messages import Outlook, StreamProgress, Waits
 from talkahead.transport.rendezvous import draining_flag, leaving_flag, rendezvous_folder
 from talkahead.transport.senders import ProgressSender
 from talkahead.transport.wait_notice import WaitNotice
@@ -194,16 +194,27 @@ def test_a_draining_server_refuses(ask: Ask) -> None:
 
 
 def test_who_would_wait_too_long_is_told_so_by_the_talkers_notice(ask: Ask) -> None:
-    notice = WaitNotice()
-    notice.tell((None, LongWait(2.5, 2.0), LongWait(1.5, 1.0)))
+    notice, told = WaitNotice(), (Outlook(), Outlook(10, 0.25, 0.0, 2.0), Outlook(6, 0.25, 0.0, 1.0))
+    notice.tell(Waits(0, told))
     error = ask("Hello.").sender.error
     assert error is not None and "try again in about 500 ms" in str(error)
     assert ask("Hello.", options={"urgency": 1}).sender.error is None
-    notice.tell((None, None, LongWait(1.5, 1.0)))
+    notice.tell(Waits(1, (Outlook(), Outlook(), told[-1])))
     assert ask("Hello.").sender.error is None
     assert ask("Hello.", options={"urgency": 3}).sender.error is not None
     notice.close()
     assert ask("Hello.", options={"urgency": 3}).sender.error is None
+
+
+def test_of_many_at_once_so_many_are_let_in_as_there_is_room_for(ask: Ask) -> None:
+    """The talker has heard of none of them; who is refused for another reason takes no room."""
+    notice, room = WaitNotice(), Outlook(-1, 0.25, 0.1, 1.0)
+    notice.tell(Waits(100, (Outlook(), room, room)))
+    assert ask("Hello.", options={"drafter": "nobody"}).sender.error is not None
+    spoken = [ask("Hello.").sender.error is None for _ in range(7)]
+    assert spoken == [True] * 5 + [False] * 2  # two have a slot, three wait for at most 850 ms
+    notice.tell(Waits(102, (Outlook(), room, room)))
+    assert [ask("Hello.").sender.error is None for _ in range(3)] == [True, True, False]
 
 
 def test_a_server_that_will_drain_refuses_health_checks_alone(ask: Ask) -> None:

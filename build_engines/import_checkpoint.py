@@ -24,7 +24,7 @@ from talkahead.backbone.checkpoint import WEIGHTS
 from talkahead.backbone.decoder_choice import Precision, count_memory
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
-from talkahead.config import parameters_of
+from talkahead.config import parameters_of, with_parameter
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
@@ -40,7 +40,6 @@ _WEIGHTS = ("model.safetensors", "model-", "pytorch_model")
 """How names of a checkpoint's weights begin."""
 _PRECISION = Precision.BFLOAT16
 """Of imported talkers: nobody has heard them in int8, in which ours speaks as well as in this."""
-_PARAMETER = '{{ key: "precision" value {{ string_value: "{}" }} }}'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -205,5 +204,5 @@ def copy_triton_parts(repository: Path) -> None:
         for adapter in (model / "1").glob("model.py"):
             shutil.copyfile(adapter, version / adapter.name)
     config = repository / "talker" / "config.pbtxt"
-    ours, theirs = (_PARAMETER.format(one) for one in (parameters_of(config.parent)["precision"], _PRECISION))
-    config.write_text(config.read_text(encoding="utf-8").replace(ours, theirs), encoding="utf-8")
+    text = with_parameter(config.read_text(encoding="utf-8"), "precision", _PRECISION)
+    config.write_text(text, encoding="utf-8")

@@ -50,6 +50,14 @@ def parameter(text: str) -> tuple[str, ParameterValue]:
     return name, value == "true" if kind is bool else kind(value)
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A parameter of a model's config.pbtxt."""
+    place, equals, value = text.partition("=")
+    if not equals or not value:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: MODEL.NAME=VALUE")
+    return place, value
+
+
 def more_than_zero(text: str) -> float:
     if (number := float(text)) > 0:
         return number

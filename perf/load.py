@@ -2,7 +2,8 @@
 
 Open loop: a request is sent when its time has come, whatever became of those before, so that waiting shows.
 (`perf.latency` measures so many streams, each of which asks again when it has been served or heard.) What is
-measured is the server as it is, or the parameters of `--set`; with `--beside`, another way by turns with it.
+measured is the server as it is, or the parameters of `--set`; with `--beside`, another way by turns with it,
+and with `--change`, another server whose models are configured otherwise.
 `--find-limit` goes on from the highest rate to the most requests a second that keep `--first-chunk-ms` and
 `--dry-share`.
 """
@@ -12,18 +13,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from instruments import report
+from instruments.changed_repository import changed_repository
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import level, memory, open_loop
-from perf.arguments import add_open_load, add_set, add_slices, parameter
+from perf.arguments import add_open_load, add_set, add_slices, parameter, setting
 from perf.arrivals import Length, Spacing
 from perf.level import Level, Limit
 from perf.open_loop import OpenLoad
-from perf.turns import Configuration
+from perf.turns import Configuration, name_of
 
 _WARM_UP = OpenLoad(rate=4.0, seconds=3.0, spacing=Spacing.EVEN, length=Length.MIXED)
 _WARM_UP_PART = 0
@@ -39,16 +44,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--rates: {min(options.rates):g} requests a second; more than 0 are allowed")
     repository = served_repository(options)
     environment = Environment.record(repository)
-    with server_at(options.server, options.metrics, options.serve_option, repository) as server:
-        own, beside = dict(options.set), options.beside and dict(options.beside)
-        asked = [Configuration.of(server, one) for one in (own, beside) if one is not None]
+    if options.change and repository is None:
+        parser.error("--change: of a --server nothing can be changed")
+    with ExitStack() as stack:
+        try:
+            asked = _asked(stack, options, repository)
+        except ValueError as error:
+            parser.error(f"--change: {error}")
         levels = list(_levels(asked, options))
     print(report.table(level.rows(levels)))
     if options.find_limit:
         print("\n".join(f"{one.name}: {_held(one, levels)}" for one in asked))
-    settings = {"slices": options.slices, "buffer_ms": level.BUFFER_MS, "parameters": own, "beside": beside}
+    settings = {
+        "slices": options.slices,
+        "buffer_ms": level.BUFFER_MS,
+        "configurations": [one.name for one in asked],
+    }
     report.save(options.out, "load", environment, settings, levels)
     return 1 if any(one.failed for one in levels) else 0
+
+
+def _asked(stack: ExitStack, options: argparse.Namespace, repository: Path | None) -> list[Configuration]:
+    """The server's own way, and what it is compared with."""
+    own, beside, change = dict(options.set), dict(options.beside), dict(options.change)
+    start = partial(server_at, options.server, options.metrics, options.serve_option)
+    if repository is None or not change:
+        server = stack.enter_context(start(repository))
+        return [Configuration.of(server, one) for one in (own, *filter(None, [beside]))]
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="talkahead-load-")))
+    changed = changed_repository(repository, folder / "models", change)
+    server, other = (stack.enter_context(start(one)) for one in (repository, changed))
+    parameters = beside or own
+    return [
+        Configuration.of(server, own),
+        Configuration(name_of({**change, **parameters}), other, parameters),
+    ]
 
 
 def _levels(asked: Sequence[Configuration], options: argparse.Namespace) -> Iterator[Level]:
@@ -107,8 +137,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--find-limit", action="store_true", help="search the most requests a second that keep both")
     add_slices(parser, seconds=40.0)
     add_set(parser)
-    add("--beside", type=parameter, action="append", metavar="NAME=VALUE",
+    add("--beside", type=parameter, action="append", default=[], metavar="NAME=VALUE",
         help="a request parameter of what it is compared with by turns; repeatable")  # fmt: skip
+    add("--change", type=setting, action="append", default=[], metavar="MODEL.NAME=VALUE",
+        help="a parameter of a model's config.pbtxt in another server, which gets the requests of --beside, "
+        "or the same ones; repeatable")  # fmt: skip
     add("--out", type=Path, default=Path("perf/results/load.json"), help="(%(default)s)")
     return parser
 

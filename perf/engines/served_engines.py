@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from instruments.changed_repository import changed_repository
 from instruments.server import server_at
 from perf.cell import Cell
 from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
-
-_ENGINE = 'parameters {{ key: "engine" value {{ string_value: "{}" }} }}\n'
 
 
 def measure_served(
@@ -24,7 +23,7 @@ def measure_served(
         configurations = []
         for engine in engines:
             folder = Path(servers.enter_context(tempfile.TemporaryDirectory(prefix="talkahead-engines-")))
-            served = with_codec_engine(repository.resolve(), folder / "models", engine)
+            served = changed_repository(repository, folder / "models", {"vocoder.engine": engine})
             server = servers.enter_context(server_at(None, None, [], served))
             configurations.append(Configuration(f"codec by {engine}", server, {}))
         for count in streams:
@@ -32,16 +31,3 @@ def measure_served(
             first, *others = by_turns(configurations, load, slices)
             cells += [first, *(other.over(first) for other in others)]
     return cells
-
-
-def with_codec_engine(repository: Path, folder: Path, engine: str) -> Path:
-    """A repository of links in which the codec has an engine that its configuration does not name."""
-    folder.mkdir()
-    for model in (path.parent for path in repository.glob("*/config.pbtxt")):
-        (folder / model.name).mkdir()
-        for part in model.iterdir():
-            if (model.name, part.name) != ("vocoder", "config.pbtxt"):
-                (folder / model.name / part.name).symlink_to(part)
-    config = (repository / "vocoder" / "config.pbtxt").read_text(encoding="utf-8")
-    (folder / "vocoder" / "config.pbtxt").write_text(config + _ENGINE.format(engine), encoding="utf-8")
-    return folder

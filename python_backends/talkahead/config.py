@@ -267,6 +267,16 @@ class ModelConfig:
 
 
 _PARAMETER = re.compile(r'^parameters \{ key: "(\w+)" value \{ string_value: "(\w+)" \} \}$', re.MULTILINE)
+_PARAMETER_LINE = 'parameters {{ key: "{}" value {{ string_value: "{}" }} }}'
+
+
+def with_parameter(config: str, name: str, value: str) -> str:
+    """The text of a config.pbtxt with a parameter's value, in its place, or at the end where it is new."""
+    line = _PARAMETER_LINE.format(name, value)
+    for found in _PARAMETER.finditer(config):
+        if found[1] == name:
+            return config[: found.start()] + line + config[found.end() :]
+    return f"{config}{line}\n"
 
 
 def parameters_of(model: Path) -> dict[str, str]:

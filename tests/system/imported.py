@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from hearing import Audio, Utterance, hear
 from public_folders import Public
 from safetensors.torch import load_file, save_file
 from served import Served, served
+from talkahead.config import with_parameter
 from talkahead.families.contracts import Codec, CodecWindow, Family, Frames
 from talkahead.families.registry import load_family
 from talkahead.families.table_encoder import EncoderConfig
@@ -159,10 +159,7 @@ def imported(
 def _serve_float32(repository: Path) -> None:
     """Narrower products would turn the tokens of random weights, whose likeliest ones lie close."""
     config = repository / "talker" / "config.pbtxt"
-    choice = r'("precision" value { string_value: )"\w+"'
-    wanted, count = re.subn(choice, r'\1"float32"', config.read_text())
-    assert count == 1
-    config.write_text(wanted)
+    config.write_text(with_parameter(config.read_text(), "precision", "float32"))
 
 
 def write_llasa(talker: Path, codec: Path) -> Public:

@@ -119,7 +119,6 @@ def test_a_step_that_fails_ends_every_stream_and_the_talker_comes_back(
         "the talker's loop failed: RuntimeError: injected: no memory"
     ] * STREAMS
     assert faulty.model_pids() != before
-    faulty.wait_for("model talker ends: its thread talker-loop has failed")
 
 
 @pytest.mark.parametrize("model", ["talker", "vocoder", "encoder", "frontend"])

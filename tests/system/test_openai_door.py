@@ -24,6 +24,8 @@ from talkahead_client import Client
 from texts import SENTENCES, prose
 from waiting import eventually
 
+from instruments.changed_repository import changed_repository
+
 SPEECH = "/v1/audio/speech"
 KEY = "sk-of-the-test"
 LONG = prose(4_000)
@@ -188,28 +190,11 @@ def test_a_draining_door_finishes_what_it_speaks(server: Served, client: Client)
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server for one stream, where one more may wait."""
-    repository = tmp_path_factory.mktemp("small") / "model_repository"
-    repository.mkdir()
-    for model in REPOSITORY.iterdir():
-        if model.name != "talker":
-            (repository / model.name).symlink_to(model)
-    _put_small_talker(REPOSITORY / "talker", repository / "talker")
+    # Without a drafter, nothing is measured at the start.
+    changes = {"talker.slots": "1", "talker.max_pending": "1", "talker.drafter": "none"}
+    repository = changed_repository(REPOSITORY, tmp_path_factory.mktemp("small") / "models", changes)
     with served("--repository", repository, "--exit-timeout", "1") as running:
         yield running
-
-
-def _put_small_talker(shipped: Path, folder: Path) -> None:
-    folder.mkdir()
-    for part in shipped.iterdir():
-        (folder / part.name).symlink_to(part)
-    config = (shipped / "config.pbtxt").read_text()
-    # Without a drafter, nothing is measured at the start.
-    for name, usual, value in (("slots", "16", "1"), ("max_pending", "64", "1"), ("drafter", "auto", "none")):
-        line = f'key: "{name}" value {{ string_value: "{usual}" }}'
-        assert line in config
-        config = config.replace(line, line.replace(usual, value))
-    (folder / "config.pbtxt").unlink()
-    (folder / "config.pbtxt").write_text(config)
 
 
 def test_a_full_server_is_a_rate_limit_and_another_one_speaks(small: Served, server: Served) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from os import symlink
 from typing import Any, TypeVar
 
 import pytest
@@ -17,7 +15,9 @@ from talkahead_client import Client, ServerBusy
 from texts import SENTENCES
 from waiting import eventually
 
-SETTINGS = {"slots": "1", "max_wait_ms": "4000", "drafter": "none"}
+from instruments.changed_repository import changed_repository
+
+SETTINGS = {"talker.slots": "1", "talker.max_wait_ms": "4000", "talker.drafter": "none"}
 CROWD, KNOWN = 80, 8
 """Streams at once, of which some twenty are spoken within four seconds; and how many are different."""
 SECONDS = 4.0
@@ -30,16 +30,7 @@ REFUSED = "talkahead_refused_requests_total"
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One stream at once, and listeners who wait four seconds for it."""
-    repository = tmp_path_factory.mktemp("narrow") / "model_repository"
-    shutil.copytree(REPOSITORY, repository, copy_function=symlink)
-    config = repository / "talker" / "config.pbtxt"
-    text = config.read_text(encoding="utf-8")
-    for name, value in SETTINGS.items():
-        before, found, after = text.partition(f'key: "{name}" value {{ string_value: "')
-        assert found, name
-        text = before + found + value + after[after.index('"') :]
-    config.unlink()
-    config.write_text(text, encoding="utf-8")
+    repository = changed_repository(REPOSITORY, tmp_path_factory.mktemp("narrow") / "models", SETTINGS)
     with served("--repository", repository) as running:
         yield running
 

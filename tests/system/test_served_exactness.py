@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,6 +18,8 @@ from talkahead.families.contracts import Codec, CodecWindow
 from talkahead_client import Client
 from texts import SENTENCES
 from waiting import eventually
+
+from instruments.changed_repository import changed_repository
 
 SECONDS = 2.0
 UTTERANCES = 64
@@ -42,12 +42,8 @@ def codec() -> Codec:
 def precise(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Of a server whose talker computes in one precision: the narrow one makes much of little differences."""
     precision: Precision = request.param
-    repository = shutil.copytree(REPOSITORY, tmp_path_factory.mktemp(precision) / "model_repository")
-    config = repository / "talker" / "config.pbtxt"
-    choice = r'("precision" value { string_value: )"\w+"'
-    wanted, count = re.subn(choice, rf'\1"{precision}"', config.read_text())
-    assert count == 1
-    config.write_text(wanted)
+    folder = tmp_path_factory.mktemp(precision) / "models"
+    repository = changed_repository(REPOSITORY, folder, {"talker.precision": precision})
     with served("--repository", repository) as server, Client(server.grpc) as client:
         yield client
 

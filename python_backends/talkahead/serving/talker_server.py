@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from talkahead.types import SegmentHeader
 
 _MAX_WAIT_MS = 1_000.0
 """Of a conversation, after which nobody listens any more."""
+_HOUR_MS = 3.6e6
 _MIN_PACE = 0.1
 """Low, for listeners of files can wait, and a machine is busy with other things now and then."""
 _WARM_UP_SYMBOLS = 40
@@ -79,19 +81,7 @@ class TalkerServer:
         self._methods = parts.methods.serving(forecast, pair)
         self._telemetry = TalkerTelemetry(api)
         self._telemetry.drafting(pair.drafter, pair.verifier, forecast.costs.measured if forecast else ())
-        limits = EngineConfig(
-            speech=speech,
-            tokens=tokens,
-            rows=parts.rows,
-            max_pending=config.whole("max_pending", EngineConfig.max_pending),
-            max_wait_s=1e-3
-            * config.real(
-                "max_wait_ms", _MAX_WAIT_MS, Real(0.0, 3.6e6, note=" (0 = nobody is refused for it)")
-            ),
-            min_pace=config.real(
-                "min_pace", _MIN_PACE, Real(0.0, 1.0, note=" (0 = nobody is refused for it)")
-            ),
-        )
+        limits = _limits(config, EngineConfig(speech=speech, tokens=tokens, rows=parts.rows))
         _warm_up(backbone, limits, self._methods, offer)
         # The engine wants the socket's address, so the socket is bound first and read afterwards.
         self._receiver = AcknowledgementReceiver()
@@ -153,6 +143,21 @@ class _WarmUpOutlet:
 
     def fail(self, error: TalkaheadError) -> None:
         self.ended.set_exception(error)
+
+
+def _limits(config: ModelConfig, default: EngineConfig) -> EngineConfig:
+    """As config.pbtxt has them; 0 switches one off."""
+    nobody_refused = " (0 = nobody is refused for it)"
+    max_wait = Real(0.0, _HOUR_MS, note=nobody_refused)
+    max_lead = Real(0.0, _HOUR_MS, note=" (0 = nobody steps aside)")
+    lead_ms = config.real("max_lead_ms", 1e3 * default.max_lead_s, max_lead)
+    return replace(
+        default,
+        max_pending=config.whole("max_pending", default.max_pending),
+        max_wait_s=1e-3 * config.real("max_wait_ms", _MAX_WAIT_MS, max_wait),
+        max_lead_s=1e-3 * lead_ms or math.inf,
+        min_pace=config.real("min_pace", _MIN_PACE, Real(0.0, 1.0, note=nobody_refused)),
+    )
 
 
 def _warm_up(backbone: Backbone, limits: EngineConfig, methods: MethodBook, offer: Offer) -> None:

@@ -14,7 +14,6 @@ from tiny_voice import write_repository
 from perf.engines.__main__ import main
 from perf.engines.codec_passes import WINDOWS_S
 from perf.engines.prompt_passes import SYMBOLS
-from perf.engines.served_engines import with_codec_engine
 from perf.engines.talker_passes import NODES, ROWS
 from perf.engines.timing import Case, Timing, table
 
@@ -50,16 +49,3 @@ def test_the_table_compares_with_the_first() -> None:
     rows = table([Timing(one, [4.0, 5.0, 9.0]), Timing(other, [2.5])])
     assert "| batch | size | torch | native |" in rows
     assert "| 4 | 20 | 800.0 (1.00) | 1600.0 (2.00) |" in rows
-
-
-def test_a_server_gets_its_codecs_engine_and_all_else_as_it_is(tmp_path: Path) -> None:
-    real = tmp_path / "real"
-    for model in ("vocoder", "talker"):
-        (real / model / "1").mkdir(parents=True)
-        (real / model / "config.pbtxt").write_text("max_batch_size: 1\n")
-    (real / "vocoder" / "1" / "codec").touch()
-    made = with_codec_engine(real, tmp_path / "made", "torch")
-    added = 'parameters { key: "engine" value { string_value: "torch" } }\n'
-    assert (made / "vocoder" / "config.pbtxt").read_text() == "max_batch_size: 1\n" + added
-    assert (made / "talker" / "config.pbtxt").read_text() == "max_batch_size: 1\n"
-    assert (made / "vocoder" / "1" / "codec").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from fake_triton import FakeStream, FakeTriton, speaks
+from talkahead.config import parameters_of
 
 from instruments.server import Server
 from perf import load as command
@@ -126,6 +128,40 @@ def test_a_measurement_is_told_kept_and_drawn(
     assert "drafter=heads: held " in told and "drafter=none: held " in told
     assert plot.main([str(out)]) == 0
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_another_server_is_the_same_but_for_what_is_changed(
+    triton: FakeTriton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[str] = []
+
+    @contextmanager
+    def server_at(address: None, metrics: None, options: list[str], repository: Path) -> Iterator[Server]:
+        served.append(parameters_of(repository / "talker")["max_lead_ms"])
+        yield Server(triton.address, None)
+
+    triton.script = speaks(1)
+    monkeypatch.setattr(command, "server_at", server_at)
+    load = ["--rates", "20", "--seconds", "0.2", "--slices", "1", "--out", str(tmp_path / "load.json")]
+    command.main([*load, "--change", "talker.max_lead_ms=0", "--beside", "drafter=none"])
+    assert served == ["1000", "0"]
+    assert "talker.max_lead_ms=0 drafter=none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--server", "127.0.0.1:1", "--change", "talker.slots=1"], "of a --server nothing can be changed"),
+        (["--change", "talker.slots"], "allowed: MODEL.NAME=VALUE"),
+        (["--change", "singer.slots=1"], "allowed: MODEL.NAME of control, encoder"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(arguments)
+    assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("rates", "complaint"), [("0", "more than 0"), ("-1", "more than 0")])

@@ -23,7 +23,6 @@ class SlotTable:
     Attributes:
         frames: int32 [R, F, C], the frames of the segment in each slot, its pause included.
         counts: int64 [R], how many there are.
-        wake_at: int64 [R], the count at which the owner has something to do.
         ended: bool [R], the end-of-speech token was drawn.
         totals: int64 [R, 3], target steps, tokens drafted, drafted tokens accepted.
         decode_us: int64 [R], microseconds that the slot's target steps took.
@@ -46,7 +45,7 @@ class SlotTable:
         self._silence = silence
         self.frames: npt.NDArray[np.int32] = np.zeros((num_slots, max_frames, 1), dtype=np.int32)
         self.counts: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
-        self.wake_at: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
+        self._wake_at: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
         self.ended: npt.NDArray[np.bool_] = np.zeros(num_slots, dtype=np.bool_)
         self.totals: npt.NDArray[np.int64] = np.zeros((num_slots, 3), dtype=np.int64)
         self.decode_us: npt.NDArray[np.int64] = np.zeros(num_slots, dtype=np.int64)
@@ -68,7 +67,7 @@ class SlotTable:
         """The slot's segment has its first frame, [C]."""
         self.frames[slot, 0] = first
         self.counts[slot] = 1
-        self.wake_at[slot] = 1
+        self._wake_at[slot] = 1
         self.ended[slot] = False
         self.totals[slot] = 0
         self.decode_us[slot] = 0
@@ -103,6 +102,10 @@ class SlotTable:
         """The names of the drafter and the verifier of the slot's segment."""
         return self._step.method_of(slot).pair
 
+    def wake(self, slot: int, count: int) -> None:
+        """The slot's owner has nothing to do before there are so many frames, or its speech ends."""
+        self._wake_at[slot] = count
+
     def charge(self, slots: npt.NDArray[np.int64], seconds: float) -> None:
         """A step of these slots took so long."""
         self.decode_us[slots] += round(1e6 * seconds)
@@ -115,7 +118,7 @@ class SlotTable:
             self._add_one(drawn)
         else:
             self._add_several(drawn)
-        due = self.ended[slots] | (self.counts[slots] >= self.wake_at[slots])
+        due = self.ended[slots] | (self.counts[slots] >= self._wake_at[slots])
         if not due.any():
             return []
         owners = (self._owners[slot] for slot in slots[due].tolist())

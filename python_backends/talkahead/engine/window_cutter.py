@@ -64,7 +64,7 @@ class WindowCutter:
             cut = stream.plan.cut(segment.start, chunk, frames, ended)
             if cut is None:
                 needed = stream.plan.frames_needed(segment.start, chunk)
-                self._table.wake_at[slot] = min(needed, cap, room) * self._steps
+                self._table.wake(slot, min(needed, cap, room) * self._steps)
                 return
             if not self._may_send(stream, now):
                 stream.block()

@@ -118,7 +118,7 @@ class Crowd:
         )
         for slot, token in zip(slots, firsts, strict=True):
             self.table.start(slot, token)
-            self.table.wake_at[slot] = POSITIONS
+            self.table.wake(slot, POSITIONS)
         self.speaking += speakers
 
     def run(self, speakers: Sequence[Speaker]) -> None:

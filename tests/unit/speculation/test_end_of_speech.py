@@ -64,7 +64,7 @@ def _admit(table: SlotTable, step: DecodeStep, owners: list[Owner], options: Req
     first = step.admit([Admission(slot, prompt, options, seed=slot, segment=0) for slot in slots])
     for slot, owner, token in zip(slots, owners, first, strict=True):
         table.start(slot, token)
-        table.wake_at[slot] = LONGEST
+        table.wake(slot, LONGEST)
         owner.said += token.tolist()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from waiting import eventually
 from instruments.changed_repository import changed_repository
 
 SECONDS = 2.0
+PATIENT: dict[str, Any] = {"max_seconds": SECONDS, "urgency": 1}
+"""Who waits, however slow the machine is, and is not refused."""
 UTTERANCES = 64
 NEIGHBOURS = 15
 
@@ -122,8 +125,8 @@ def _in_company(client: Client, text: str, seed: int) -> Utterance:
     """The utterance; every third time, another stream beside it is left after a few chunks."""
     chance = random.Random(seed)
     if chance.random() < 1 / 3:
-        with client.speak(chance.choice(SENTENCES), seed=seed, max_seconds=SECONDS) as left:
+        with client.speak(chance.choice(SENTENCES), seed=seed, **PATIENT) as left:
             for _ in range(chance.randint(0, 3)):
                 next(left)
-            return hear(client.speak(text, seed=seed, max_seconds=SECONDS))
-    return speak(client, text, seed=seed, max_seconds=SECONDS)
+            return hear(client.speak(text, seed=seed, **PATIENT))
+    return speak(client, text, seed=seed, **PATIENT)

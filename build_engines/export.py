@@ -1,9 +1,10 @@
 """Makes networks ONNX files, and proves that what runs them does what torch does.
 
-MODEL is encoder (the text encoder of our voices) or vocoder (the codec's network, ours or an imported
-voice's); without, all that the voice has. A file gets its name, and its manifest, only when every engine that
-runs it passes `parity`. An imported voice is decoded by the fastest of them from then on; ours where it is
-asked for: `talkahead serve --model-config-name onnxruntime`.
+MODEL is encoder (the text encoder of our voices), vocoder (what speaks of the codec, ours or an imported
+voice's) or listener (what an imported codec hears recordings with); without, all that the voice has. A file
+gets its name, and its manifest, only when every engine that runs it passes `parity`. An imported voice is
+decoded, and hears, by the fastest of them from then on; ours where it is asked for: `talkahead serve
+--model-config-name onnxruntime`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from dataclasses import replace
 from importlib.metadata import version as package_version
 from pathlib import Path
 
-from talkahead.families.network_file import export_command, format_of, onnx_folder
-from talkahead.families.phonemic.frontend import NAME
+from talkahead.families.network_file import format_of
 from talkahead.manifest import Manifest, readable_files, sha256
 
-from build_engines.network_source import NetworkSource, family_of
-from build_engines.network_sources import SOURCES
+from build_engines.network_source import NetworkSource
+from build_engines.network_sources import SOURCES, networks_of
 from build_engines.onnx_file import OPSET, input_shapes, write_onnx
 from build_engines.repository_twin import put_in_place, twin_of
 from instruments.environment import REPOSITORY
@@ -37,15 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError where there is no such network, or where the file does something else."""
-    all_of_them = SOURCES if family_of(options.repository) == NAME else ("vocoder",)
-    for model in options.models or all_of_them:
+    for model in options.models or networks_of(options.repository):
         _export(model, SOURCES[model](options.repository))
 
 
 def _export(model: str, source: NetworkSource) -> None:
     with tempfile.TemporaryDirectory(dir=source.version) as outer:
-        twin = source.at(twin_of(source.version, onnx_folder(source.version), Path(outer)))
-        made = onnx_folder(twin.version)
+        folder = source.file.folder_in(source.version)
+        twin = source.at(twin_of(source.version, folder, Path(outer)))
+        made = source.file.folder_in(twin.version)
         made.mkdir()
         path = made / source.file.name
         print(f"export: {model}: tracing the network", flush=True)
@@ -54,8 +54,8 @@ def _export(model: str, source: NetworkSource) -> None:
         manifest.write(made)
         metrics = {engine: _figures(model, twin, engine) for engine in source.engines}
         replace(manifest, metrics=metrics).write(made)
-        put_in_place(made, onnx_folder(source.version))
-    print(f"export: {onnx_folder(source.version)}")
+        put_in_place(made, folder)
+    print(f"export: {folder}")
 
 
 def _figures(model: str, twin: NetworkSource, engine: str) -> Mapping[str, float]:
@@ -71,7 +71,7 @@ def _manifest(source: NetworkSource, path: Path) -> Manifest:
     version = source.version
     weights, trained = version / source.file.weights, Manifest.read(version)
     return Manifest(
-        command=export_command(version),
+        command=source.file.export_command(version),
         source_commit=source_commit(),
         data=str(weights),
         steps=trained.steps,

@@ -21,11 +21,11 @@ from talkahead.launcher.model_control import ModelControl
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from build_engines.network_sources import SOURCES
+from build_engines.network_sources import MODELS
 
 _ASKED_S, _LOADED_S = 10.0, 300.0
 _TALKER = "talker"
-_PARAMETERS = {**dict.fromkeys(SOURCES, "engine"), _TALKER: "decoder"}
+_PARAMETERS = {**dict.fromkeys(MODELS, "engine"), _TALKER: "decoder"}
 """That say a model's engine."""
 _PRECISION = "precision"
 _UNASKED = {"measure_steps": "false"}

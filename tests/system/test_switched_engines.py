@@ -13,7 +13,6 @@ from hearing import SAME_FRAMES, Neighbour, Utterance, difference, speak
 from served import REPOSITORY, Served, served
 from talkahead.families.contracts import TORCH
 from talkahead.families.native_engine import NATIVE
-from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.exported_decoder import NETWORK
 from talkahead.manifest import NAME
@@ -118,7 +117,7 @@ def test_an_engine_that_does_not_fit_is_refused_and_the_old_one_goes_on(
     assert switch(server, key, NATIVE)
     stream = Neighbour(client, native, **LONG)
     for spoil, reason in ((cut_short, "is not the file that"), (remove_manifest, "build the engine with: ")):
-        spoil(onnx_folder(repository / "vocoder" / "1"))
+        spoil(NETWORK.folder_in(repository / "vocoder" / "1"))
         capsys.readouterr()
         assert not switch(server, key, ONNXRUNTIME)
         refusal = capsys.readouterr().err

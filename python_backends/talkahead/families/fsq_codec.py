@@ -24,7 +24,7 @@ from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.cross_fade import cross_fade
 from talkahead.families.cut_alike import decoded_alike
-from talkahead.families.fsq_network import NETWORK, FsqNetwork
+from talkahead.families.fsq_network import LISTENER, NETWORK, FsqListener, FsqNetwork
 from talkahead.families.library import library
 from talkahead.families.library_weights import fill, present
 from talkahead.families.network_engines import Network, choose_engine, load_network
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _SPEAKING = ("quantizer", "acoustic_decoder")
+_QUANTIZING = ("fc_encoder", "quantizer")
 _SILENCE_FRAMES = 50
 
 
@@ -65,6 +66,8 @@ class FsqCodec:
         self._folder, self._device = folder, device
         on_cpu, on_gpu = (OPENVINO, ONNXRUNTIME, TORCH), (TORCH, TENSORRT)
         self._engine = choose_engine(engine, on_cpu, device, folder, NETWORK, on_gpu)
+        hearing = engine if engine in (TORCH, ONNXRUNTIME) else AUTO
+        self._hearing = choose_engine(hearing, (ONNXRUNTIME, TORCH), device, folder, LISTENER)
         self._model_class = getattr(library("transformers"), self.model_name)
         kind = StrictFields.of_file(present(folder / CONFIG)).take("model_type")
         if kind != self._model_class.config_class.model_type:
@@ -109,6 +112,16 @@ class FsqCodec:
     def hop(self) -> int:
         return int(self.config.hop_length)
 
+    @property
+    def encoder_hop(self) -> int:
+        """Samples of a frame as the encoder hears it."""
+        return self.hop
+
+    @property
+    def num_features(self) -> int:
+        """Of a frame, as the semantic encoder is given them."""
+        return int(self.config.semantic_model_config.feature_projection_input_dim)
+
     def speech_format(
         self, max_positions: int, segment_positions: int, silence: tuple[int, ...] | None = None
     ) -> SpeechFormat:
@@ -149,11 +162,19 @@ class FsqCodec:
 
     @torch.inference_mode()
     def encode(self, audio: Samples) -> Frames:
+        hidden = torch.cat(self.hear(audio)[::-1], dim=1).mT
+        condense, quantizer = self._quantizing
+        codes: Tensor = quantizer(condense(hidden))[1]  # (1, W, 1), the last of what was appended
+        return codes[0, : len(audio) // self.hop].to("cpu", torch.int32).numpy()
+
+    @torch.inference_mode()
+    def hear(self, audio: Samples) -> tuple[Tensor, Tensor]:
+        """What the acoustic and the semantic encoder make of a recording, each [1, D, W]."""
         heard, features = self._heard(audio)
-        codes: Tensor = self._encoder.encode(
-            torch.from_numpy(heard)[None, None].to(self._device), features.to(self._device)
-        ).audio_codes  # (1, 1, W), the last of what was appended
-        return codes[0].mT[: len(audio) // self.hop].to("cpu", torch.int32).numpy()
+        given = torch.from_numpy(heard)[None, None].to(self._device), features.to(self._device)
+        acoustic, semantic = self._listener(*given)
+        frames = min(acoustic.shape[-1], semantic.shape[-1])
+        return acoustic[..., :frames], semantic[..., :frames]
 
     def _heard(self, audio: Samples) -> tuple[Samples, Tensor]:
         """What the acoustic encoder hears of a recording, [N], and the semantic one, [1, W, 160]."""
@@ -182,18 +203,37 @@ class FsqCodec:
         return cast("FsqModel", model.eval().requires_grad_(False))
 
     @cached_property
-    def _encoder(self) -> FsqModel:
+    def _listener(self) -> Network:
         if not self.can_encode:
             raise TalkaheadError(
                 f"{self._path} holds no whole encoder; import the checkpoint with all its weights to speak "
                 "like a recording"
             )
+        if self._hearing != TORCH:
+            return load_network(self._hearing, self._folder, LISTENER)
+        return FsqListener(self.encoder())
+
+    def encoder(self) -> FsqModel:
+        """The library's model without what speaks."""
         # The causal decoder has other shapes than the library's; none is needed here.
         model = self._model_class.from_pretrained(
             self._folder, dtype=torch.float32, ignore_mismatched_sizes=True
         )
         model.acoustic_decoder = nn.Identity()
         return cast("FsqModel", model.to(self._device).eval().requires_grad_(False))
+
+    @cached_property
+    def _quantizing(self) -> tuple[nn.Module, nn.Module]:
+        """From what is heard to codes: the layer that brings both encoders together, and the quantizer."""
+        parts = nn.ModuleDict(
+            {
+                "fc_encoder": nn.Linear(*reversed(self._skeleton.fc_encoder.weight.shape)),
+                "quantizer": type(self._skeleton.quantizer)(self.config),
+            }
+        )
+        parts.load_state_dict(_tensors(self._path, _QUANTIZING), strict=False)
+        parts = parts.to(self._device).eval().requires_grad_(False)
+        return parts["fc_encoder"], parts["quantizer"]
 
 
 def _shapes(path: Path) -> dict[str, Tensor]:

@@ -22,16 +22,29 @@ class NetworkFile:
         name: of the file.
         weights: the file of the model's version folder that it is made of.
         inputs, outputs: names of its tensors, in order.
+        folder: in which it lies, in the version folder.
+        made_as: what `export` calls the network, where that is not the model's name.
     """
 
     name: str
     weights: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    folder: str = _FOLDER
+    made_as: str = ""
+
+    def folder_in(self, version: Path) -> Path:
+        """Where it lies in a model's version folder."""
+        return version / self.folder
 
     def is_in(self, version: Path) -> bool:
         """Whether a model's version folder has been given one."""
-        return (onnx_folder(version) / NAME).exists()
+        return (self.folder_in(version) / NAME).exists()
+
+    def export_command(self, version: Path) -> str:
+        """What makes the file of a model's version folder."""
+        model = version.parent
+        return f"python -m build_engines export {self.made_as or model.name} --repository {model.parent}"
 
     def require_tensors(self, path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         """Raises ArtifactMismatch where a file takes or gives others than these."""
@@ -47,7 +60,7 @@ class NetworkFile:
         Raises:
             ArtifactMismatch: there is none, it is not whole, or was made of other weights or another format.
         """
-        folder, build = onnx_folder(version), export_command(version)
+        folder, build = self.folder_in(version), self.export_command(version)
         if not self.is_in(version):
             raise ArtifactMismatch(f"{folder / NAME} is missing; build the engine with: {build}")
         manifest = Manifest.read(folder)
@@ -74,14 +87,3 @@ def require_source(manifest: Manifest, version: Path, weights: str, build: str) 
 def format_of(version: Path) -> Path:
     """The file of the speech format that a model's version folder belongs to."""
     return folder_beside(version, "vocoder") / FORMAT
-
-
-def onnx_folder(version: Path) -> Path:
-    """Of a model's version folder."""
-    return version / _FOLDER
-
-
-def export_command(version: Path) -> str:
-    """What makes the file of a model's version folder."""
-    model = version.parent
-    return f"python -m build_engines export {model.name} --repository {model.parent}"

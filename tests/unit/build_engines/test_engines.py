@@ -14,7 +14,6 @@ import torch
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Frames
 from talkahead.families.native_engine import NATIVE
-from talkahead.families.network_file import onnx_folder
 from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
 from talkahead.families.phonemic import exported_decoder
 from talkahead.families.phonemic.onnx_text_encoder import NETWORK
@@ -29,10 +28,9 @@ from unit.families.codec_windows import cut, spoken
 
 from build_engines import export
 from build_engines.__main__ import main
-from build_engines.network_sources import SOURCES
+from build_engines.network_sources import MODELS
 
 CPU = torch.device("cpu")
-MODELS = tuple(SOURCES)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +85,7 @@ def test_prompts_of_any_length_and_voice_are_those_of_torch(built: Path, length:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_manifest_says_how_near_an_engine_comes(model: str, built: Path) -> None:
-    manifest = Manifest.read(onnx_folder(built / model / "1"))
+    manifest = Manifest.read(exported_decoder.NETWORK.folder_in(built / model / "1"))
     assert 0 < manifest.metrics[ONNXRUNTIME]["mean"] <= 1e-5
     assert f"build_engines export {model} --repository {built}" in manifest.command
 
@@ -119,8 +117,8 @@ def test_another_network_does_not_pass_and_gets_no_name(
     model: str, repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is traced is of other weights than what it is compared with."""
-    source = SOURCES[model](repository)
-    file, engine = source.version / "other.onnx", onnx_folder(source.version)
+    source = MODELS[model](repository)
+    file, engine = source.version / "other.onnx", exported_decoder.NETWORK.folder_in(source.version)
     shutil.copyfile(engine / source.file.name, file)
     retrain(repository, model)
     shutil.rmtree(engine)
@@ -133,20 +131,20 @@ def test_another_network_does_not_pass_and_gets_no_name(
 
 
 def cut_short(repository: Path, model: str) -> None:
-    path = onnx_folder(repository / model / "1") / SOURCES[model](repository).file.name
+    path = exported_decoder.NETWORK.folder_in(repository / model / "1") / MODELS[model](repository).file.name
     path.write_bytes(path.read_bytes()[:1_000])
 
 
 def remove_manifest(repository: Path, model: str) -> None:
-    (onnx_folder(repository / model / "1") / NAME).unlink()
+    (exported_decoder.NETWORK.folder_in(repository / model / "1") / NAME).unlink()
 
 
 def take_the_other(repository: Path, model: str) -> None:
     """The engine of the other model, manifest and all."""
     (other,) = set(MODELS) - {model}
-    folder = onnx_folder(repository / model / "1")
+    folder = exported_decoder.NETWORK.folder_in(repository / model / "1")
     shutil.rmtree(folder)
-    shutil.copytree(onnx_folder(repository / other / "1"), folder)
+    shutil.copytree(exported_decoder.NETWORK.folder_in(repository / other / "1"), folder)
 
 
 def change_format(repository: Path, _: str) -> None:
@@ -179,7 +177,7 @@ def test_files_that_are_no_such_network_are_refused(built: Path, tmp_path: Path)
     (tmp_path / NETWORK.name).write_bytes(b"onnx")
     with pytest.raises(ArtifactMismatch, match="is no network that ONNX Runtime takes"):
         OnnxNetwork(tmp_path / NETWORK.name, NETWORK, threads=1)
-    codec = onnx_folder(built / "vocoder" / "1") / exported_decoder.NETWORK.name
+    codec = exported_decoder.NETWORK.folder_in(built / "vocoder" / "1") / exported_decoder.NETWORK.name
     with pytest.raises(ArtifactMismatch, match=r"takes and gives the tensors .*'codes'.*, not .*'symbols'"):
         OnnxNetwork(codec, NETWORK, threads=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import torch
 from fsq_folder import write_folder
 from snac_folder import published_folder
 from talkahead.errors import ArtifactMismatch
+from talkahead.families import fsq_network
 from talkahead.families.contracts import AUTO, TORCH, Codec, Frames
+from talkahead.families.fsq_network import LISTENER
 from talkahead.families.llasa.codec import Xcodec2Codec
-from talkahead.families.network_file import onnx_folder
 from talkahead.families.neutts.codec import NeuCodec
-from talkahead.families.onnx_network import ONNXRUNTIME
+from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
 from talkahead.families.openvino_network import OPENVINO
 from talkahead.families.orpheus import codec as orpheus
 from talkahead.families.registry import load_family
@@ -27,6 +28,7 @@ from transformers import NeuCodecModel, Xcodec2Model
 from unit.families.codec_windows import cut, spoken
 
 from build_engines.__main__ import main
+from build_engines.network_sources import networks_of
 
 # SNAC scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -107,7 +109,7 @@ def test_the_fastest_engine_that_was_exported_is_taken(built: Built, tmp_path: P
 
 
 def test_a_manifest_tells_of_every_engine_and_of_what_made_the_file(built: Built) -> None:
-    manifest = Manifest.read(onnx_folder(built.version))
+    manifest = Manifest.read(fsq_network.NETWORK.folder_in(built.version))
     assert set(manifest.metrics) == set(ENGINES[built.family])
     assert all(0 < figures["mean"] <= 4e-3 for figures in manifest.metrics.values())
     assert len(manifest.engine["shapes"]["codes"]) == 3
@@ -120,3 +122,38 @@ def test_an_engine_that_a_codec_does_not_have_is_refused(built: Built) -> None:
         ArtifactMismatch, match=f"'native' is none of this codec on cpu; allowed: auto, {allowed}"
     ):
         built.codec("native")
+
+
+HEARING = ("llasa", "neutts")
+RECORDING = np.random.default_rng(3).normal(0.0, 0.1, 30 * 480).astype(np.float32)
+
+
+def test_recordings_are_heard_as_by_torch(built: Built) -> None:
+    codes = {engine: built.codec(engine).encode(RECORDING) for engine in (TORCH, AUTO)}
+    assert len(codes[TORCH]) > 4
+    np.testing.assert_array_equal(codes[AUTO], codes[TORCH])
+    if built.family in HEARING:
+        assert isinstance(built.codec(AUTO)._listener, OnnxNetwork)  # type: ignore[attr-defined]
+
+
+def test_a_listener_has_its_own_file_and_manifest(built: Built, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, named = LISTENER.folder_in(built.version), ["--repository", str(built.repository)]
+    assert folder.exists() == (built.family in HEARING)
+    if built.family not in HEARING:
+        assert main(["export", "listener", *named]) == 1
+        assert "family: 'orpheus' hears with no network that engines" in capsys.readouterr().err
+        return
+    manifest = Manifest.read(folder)
+    assert manifest.command.endswith(f"export listener --repository {built.repository}")
+    assert set(manifest.metrics) == {ONNXRUNTIME} and len(manifest.engine["shapes"]["features"]) == 3
+    assert main(["parity", "listener", ONNXRUNTIME, *named]) == 0
+    assert main(["parity", "listener", OPENVINO, *named]) == 1
+    assert "'openvino' is none of this listener on cpu" in capsys.readouterr().err
+
+
+def test_a_codec_that_hears_nothing_is_given_no_listener(tmp_path: Path) -> None:
+    deaf = Built("llasa", tmp_path / "deaf")
+    deaf.version.mkdir(parents=True)
+    write_codec("llasa", deaf.version)
+    replace(SpeechFormat.read(deaf.version), has_encoder=False).save(deaf.version)
+    assert networks_of(deaf.repository) == ("vocoder",)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from talkahead.errors import ArtifactMismatch
 from talkahead.families import tensorrt_network
-from talkahead.families.network_file import format_of, onnx_folder
+from talkahead.families.network_file import format_of
 from talkahead.families.phonemic.exported_decoder import NETWORK
 from talkahead.families.phonemic.spectral_decoder import PITCH_BEFORE
 from talkahead.families.tensorrt_network import PLAN, Gpu, TensorrtNetwork, plan_folder
@@ -30,7 +30,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With an exported network, as far as its manifest tells."""
     made = write_repository(tmp_path_factory.mktemp("built"))
     version = made / "vocoder" / "1"
-    folder = onnx_folder(version)
+    folder = NETWORK.folder_in(version)
     folder.mkdir()
     (folder / NETWORK.name).write_bytes(b"onnx")
     files, target = {NETWORK.name: sha256(folder / NETWORK.name)}, sha256(version / NETWORK.weights)
@@ -123,7 +123,7 @@ def test_polygraphy_is_asked_for_profiles_precision_cache_and_compatibility(
     assert asked["fp16"] and not asked["bf16"] and asked["hardware_compatibility_level"] == "ampere"
     assert len(asked["profiles"]) == len(BUCKETS) and asked["profiles"][0].keys() == set(NETWORK.inputs)
     assert asked["cache"] == str(repository / "vocoder" / "1" / "timing.cache")
-    assert asked["network"] == str(onnx_folder(repository / "vocoder" / "1") / NETWORK.name)
+    assert asked["network"] == str(NETWORK.folder_in(repository / "vocoder" / "1") / NETWORK.name)
     made = asked["manifest"].engine
     assert made["gpu"] == vars(CARD) and made["versions"] == {"tensorrt": "10.3.0"}
     assert made["precision"] == "fp16" and made["hardware_compatibility"] == "ampere_plus"

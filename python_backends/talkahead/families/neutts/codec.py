@@ -19,9 +19,13 @@ class NeuCodec(FsqCodec):
     def sample_rate_hz(self) -> int:
         return int(self.config.output_sampling_rate)
 
+    @property
+    def encoder_hop(self) -> int:
+        return int(self.config.encoder_hop_length)
+
     def _heard(self, audio: Samples) -> tuple[Samples, Tensor]:
-        count = len(audio) // self.hop * self.config.encoder_hop_length
-        padded = np.pad(_resampled(audio, count), (0, self.config.encoder_hop_length))
+        count = len(audio) // self.hop * self.encoder_hop
+        padded = np.pad(_resampled(audio, count), (0, self.encoder_hop))
         return padded, semantic_features(padded)
 
 

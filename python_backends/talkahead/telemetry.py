@@ -203,6 +203,14 @@ class TalkerTelemetry(Telemetry):
         self._default_pair.of(drafter=drafter, verifier=verifier).set(1)
         self._steps.cost(costs)
 
+    def forwards(self) -> Callable[[bool], None]:
+        """Of a talker whose forwards are replayed as graphs: to be told of each whether it was."""
+        ways = self._page.counter(
+            "talkahead_forwards_total", "Forwards of the talker on a GPU: graphs replayed, or eager ones"
+        )
+        counters = {True: ways.of(way="replayed"), False: ways.of(way="eager")}
+        return lambda replayed: self._post(lambda: counters[replayed].increment(1))
+
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""
         self._post(lambda: self._steps.observe(seconds, streams, nodes))

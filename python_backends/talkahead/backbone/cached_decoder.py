@@ -40,6 +40,7 @@ class CachedDecoder:
         memory: what it will take.
         memory_bytes: what it may take; without it, as much as it asks for.
         alignment_head: the one that tells which row of the prompt is spoken, if the model has one.
+        spare_slots: behind these, for what belongs to no stream.
 
     Raises:
         TalkaheadError: that is less than its slots take.
@@ -59,12 +60,14 @@ class CachedDecoder:
         memory: DecoderMemory,
         memory_bytes: int | None,
         alignment_head: AlignmentHead | None,
+        spare_slots: int = 0,
     ) -> None:
         if memory_bytes is not None:
             memory.refuse_beyond(memory_bytes)
         self.memory = memory
         self.config = config
         self.num_slots = num_slots
+        self.spare_slots = spare_slots
         self.max_positions = max_positions
         self.max_nodes = max_nodes
         self.dtype = dtype
@@ -72,7 +75,7 @@ class CachedDecoder:
         self.alignment = (
             None
             if alignment_head is None
-            else PromptAlignment(alignment_head, num_slots, max_positions + max_nodes, device)
+            else PromptAlignment(alignment_head, num_slots + spare_slots, max_positions + max_nodes, device)
         )
 
     @property

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone import decoder_config
+from talkahead.backbone.cuda_graphs import CudaGraphs
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
@@ -119,6 +120,7 @@ def load_decoder(
         memory_bytes=memory_bytes,
         head_of=head_of if isinstance(head_of, SlotDecoder) else None,
         alignment_head=alignment_head,
+        graphs=CudaGraphs(torch.device(device)) if _has_graphs(device) else None,
     )
 
 
@@ -139,11 +141,17 @@ def count_memory(
     """
     sizes = (config, kept, num_slots, max_positions + max_nodes)
     if not can_serve_natively(dtype, device):
-        return SlotDecoder.count_memory(*sizes, dtype)
+        spare_slots = 1 if _has_graphs(device) else 0
+        return SlotDecoder.count_memory(*sizes, torchs_own(dtype), spare_slots=spare_slots)
     try:
         return NativeDecoder.count_memory(*sizes, dtype if can_multiply(dtype) else torch.float32)
     except NativeUnavailable:
         return SlotDecoder.count_memory(*sizes, torch.float32)
+
+
+def _has_graphs(device: torch.device | str) -> bool:
+    """Whether a device's forwards are recorded."""
+    return torch.device(device).type == "cuda"
 
 
 def torchs_own(dtype: torch.dtype) -> torch.dtype:

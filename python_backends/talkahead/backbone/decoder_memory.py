@@ -25,6 +25,7 @@ class DecoderMemory:
         slot: keys and values of one slot.
         num_slots: that are asked for.
         num_positions: of each.
+        spare_slots: beside these, for what steps on a device are padded with.
     """
 
     weights: int
@@ -32,6 +33,7 @@ class DecoderMemory:
     slot: int
     num_slots: int
     num_positions: int
+    spare_slots: int = 0
 
     @classmethod
     def of(
@@ -44,6 +46,7 @@ class DecoderMemory:
         num_slots: int,
         num_positions: int,
         panel: int = 1,
+        spare_slots: int = 0,
     ) -> Self:
         """
         Args:
@@ -61,12 +64,12 @@ class DecoderMemory:
         )
         values = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
         slot = values * kv_bytes * -(-num_positions // panel) * panel
-        return cls(weights, prod(table) * embedding_bytes, slot, num_slots, num_positions)
+        return cls(weights, prod(table) * embedding_bytes, slot, num_slots, num_positions, spare_slots)
 
     @property
     def fixed(self) -> int:
         """Of a decoder without slots."""
-        return self.weights + self.embeddings
+        return self.weights + self.embeddings + self.spare_slots * self.slot
 
     @property
     def total(self) -> int:
@@ -89,11 +92,13 @@ class DecoderMemory:
 
     def lines(self) -> tuple[str, ...]:
         """The sum, item by item."""
+        spare = (f"{self.spare_slots} more for padding",) if self.spare_slots else ()
         return (
             f"weights {_shown(self.weights)}",
             f"embeddings {_shown(self.embeddings)}",
             f"keys and values of {self.num_positions:,} positions {_shown(self.slot)} a slot",
             f"{self.num_slots} slots {_shown(self.num_slots * self.slot)}",
+            *spare,
             f"all {_shown(self.total)}",
         )
 

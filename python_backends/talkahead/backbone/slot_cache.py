@@ -63,6 +63,15 @@ class SlotCache:
         keys, values = (rows.take(part[:, :, :span]).flatten(0, 1) for part in self._kv[layer])
         return keys, values
 
+    def keys_of(self, layer: int, head: int, rows: Rows, span: int) -> Tensor:
+        """Keys of one KV head, [S, span, d]."""
+        return rows.take(self._kv[layer, 0, :, head, :span])
+
+    def layer(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of all slots, [R, K, positions, d] each, where they lie."""
+        keys, values = self._kv[layer]
+        return keys, values
+
     def compact(self, accepted: Accepted, rows: Rows) -> None:
         """Bring each row's accepted nodes, which lie behind its length in tree order, next to each other."""
         steps = torch.arange(accepted.path.shape[1], device=self._kv.device)

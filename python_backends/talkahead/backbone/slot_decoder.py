@@ -20,9 +20,12 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, NORM
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
+from talkahead.backbone.forward_graphs import ForwardGraphs, GraphRecorder, StepInputs
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
+from talkahead.backbone.tree_attention import kernel_for
 from talkahead.generation_config import AlignmentHead
+from talkahead.speculation import host_reads
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
@@ -59,7 +62,7 @@ class _Pattern:
 
 
 @lru_cache(maxsize=64)
-def _mixed_pattern(runs: tuple[tuple[int, TreeShape], ...]) -> _Pattern:
+def _mixed_pattern(runs: tuple[tuple[int, TreeShape], ...], device: torch.device) -> _Pattern:
     """Of so many trees of a shape each, padded to the largest; padding sees itself."""
     rows, nodes = sum(count for count, _ in runs), max(len(shape) for _, shape in runs)
     depths = torch.zeros((rows, nodes), dtype=torch.int64)
@@ -70,7 +73,7 @@ def _mixed_pattern(runs: tuple[tuple[int, TreeShape], ...]) -> _Pattern:
         depths[own, : len(shape)] = shape.depth_row
         ancestors[own, : len(shape), : len(shape)] = shape.ancestors
         first += count
-    return _Pattern(depths, ancestors)
+    return _Pattern(depths.to(device), ancestors.to(device))
 
 
 class SlotDecoder(CachedDecoder):
@@ -86,6 +89,11 @@ class SlotDecoder(CachedDecoder):
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head, type and device, whose head is read in place of a copy.
         alignment_head: see `CachedDecoder`.
+        graphs: records forwards of all sizes of a step now, to be replayed; one slot more is made for what
+            they are padded with. None: each is computed as it comes.
+
+    Attributes:
+        graphs: these, or None.
     """
 
     def __init__(
@@ -101,6 +109,7 @@ class SlotDecoder(CachedDecoder):
         memory_bytes: int | None = None,
         head_of: SlotDecoder | None = None,
         alignment_head: AlignmentHead | None = None,
+        graphs: GraphRecorder | None = None,
     ) -> None:
         num_positions = max_positions + max_nodes
         super().__init__(
@@ -110,13 +119,17 @@ class SlotDecoder(CachedDecoder):
             max_nodes=max_nodes,
             dtype=torch.float32 if dtype is torch.bfloat16 else dtype,
             device=torch.device(device),
-            memory=self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, dtype),
+            memory=self.count_memory(
+                *(config, state[EMBEDDINGS].dtype, num_slots, num_positions, dtype),
+                spare_slots=0 if graphs is None else 1,
+            ),
             memory_bytes=memory_bytes,
             alignment_head=alignment_head,
+            spare_slots=0 if graphs is None else 1,
         )
         self.cache: SlotCache = SlotCache(
             config.num_hidden_layers,
-            num_slots,
+            num_slots + self.spare_slots,
             config.num_key_value_heads,
             num_positions,
             config.head_dim,
@@ -128,10 +141,31 @@ class SlotDecoder(CachedDecoder):
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
         self._load(state, head_of)
+        self._kernel = kernel_for(self.device, dtype, self._dim, max_nodes)
+        self.graphs = None if graphs is None else self._record(graphs)
+
+    @torch.inference_mode()
+    def _record(self, recorder: GraphRecorder) -> ForwardGraphs:
+        return ForwardGraphs(
+            lambda inputs: self._forward(inputs, Rows(inputs.slots)),
+            recorder,
+            width=self.hidden_size,
+            dtype=self.dtype,
+            most_rows=self.num_slots,
+            most_nodes=self.max_nodes,
+            spare=self.num_slots,
+            device=self.device,
+        )
 
     @staticmethod
     def count_memory(
-        config: DecoderConfig, kept: torch.dtype, num_slots: int, num_positions: int, dtype: torch.dtype
+        config: DecoderConfig,
+        kept: torch.dtype,
+        num_slots: int,
+        num_positions: int,
+        dtype: torch.dtype,
+        *,
+        spare_slots: int = 0,
     ) -> DecoderMemory:
         """`kept`: the type of the weights in their file."""
         return DecoderMemory.of(
@@ -141,6 +175,7 @@ class SlotDecoder(CachedDecoder):
             kv_bytes=dtype.itemsize,
             num_slots=num_slots,
             num_positions=num_positions,
+            spare_slots=spare_slots,
         )
 
     # Weights
@@ -352,8 +387,8 @@ class SlotDecoder(CachedDecoder):
 
         The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
         """
-        pattern = _Pattern(tree.shape.depth_row, tree.shape.ancestors)
-        return self._score(self._embedded(tree.ids), pattern, rows)
+        shape = tree.shape.on(self.device)
+        return self._score(self._embedded(tree.ids), _Pattern(shape.depth_row, shape.ancestors), rows)
 
     @torch.inference_mode()
     def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
@@ -363,7 +398,7 @@ class SlotDecoder(CachedDecoder):
         """
         nodes = max(tree.num_nodes for tree in trees)
         tokens = [functional.pad(tree.ids, (0, nodes - tree.num_nodes)) for tree in trees]
-        pattern = _mixed_pattern(tuple((tree.num_rows, tree.shape) for tree in trees))
+        pattern = _mixed_pattern(tuple((tree.num_rows, tree.shape) for tree in trees), self.device)
         scored = self._score(self._embedded(torch.cat(tokens)), pattern, rows)
         counts = [tree.num_rows for tree in trees]
         return [
@@ -380,45 +415,61 @@ class SlotDecoder(CachedDecoder):
             logits [S, 1, V] at each slot's last row, and hidden [S, N, D] at all; where a slot got nothing,
             and behind what it got, anything.
         """
-        chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1)))
+        chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1))).on(self.device)
         scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
         self.cache.lengths.index_add_(0, rows.slots, counts)
         lines = torch.arange(len(counts), device=self.device)
         return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
 
     def _score(self, embedded: Tensor, pattern: _Pattern, rows: Rows) -> Scored:
+        inputs = StepInputs(embedded, rows.slots, pattern.depths, pattern.ancestors)
+        replayed = None if self.graphs is None else self.graphs.run(inputs)
+        return Scored(*(replayed or self._forward(inputs, rows)))
+
+    def _forward(self, inputs: StepInputs, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Logits [S, N, V] and hidden states [S, N, D]. Away from the CPU the host only asks for it."""
+        embedded, pattern = inputs.embedded, _Pattern(inputs.depths, inputs.ancestors)
         count, nodes = embedded.shape[:2]
         lengths, slots = rows.take(self.cache.lengths), rows.slots
         positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
             positions = self._behind(lengths, pattern.depths)
-            behind = self._behind(lengths, torch.arange(nodes))
+            behind = self._behind(lengths, torch.arange(nodes, device=self.device))
         x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
         span = self._extent(lengths, nodes)
-        bias = self._bias(lengths, pattern, span)
+        bias = None if self._kernel else self._bias(lengths, pattern, span)
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])
-            queries = self._grouped(qkv[:, : self._heads], count, nodes)
-            keys, values = self.cache.read(index, rows, span)
             if self.alignment is not None and self.alignment.head.layer == index:
                 own = qkv[:, self.alignment.head.head].view(count, nodes, -1)
-                seen = keys.view(count, self._kv_heads, span, -1)[:, self._aligned_group]
+                seen = self.cache.keys_of(index, self._aligned_group, rows, span)
                 self.alignment.look(own, seen, rows.slots, behind.view(count, nodes))
-            attended = self._attended(queries, keys, values, bias)
-            x = self._fed_forward(x, self._ungrouped(attended, count, nodes), layer)
+            queries = qkv.view(count, nodes, -1, self._dim)[:, :, : self._heads]
+            if self._kernel is None:
+                grouped = self._grouped(queries)
+                attended = self._attended(grouped, *self.cache.read(index, rows, span), bias)
+                x = self._fed_forward(x, self._ungrouped(attended, count, nodes), layer)
+            else:
+                sees = pattern.ancestors.expand(count, nodes, nodes)
+                kept = self.cache.layer(index)
+                attended = self._kernel(queries, *kept, rows.slots, self.cache.lengths, sees)
+                x = self._fed_forward(x, attended.view(count * nodes, -1), layer)
         logits, hidden = self._read_out(x)
-        return Scored(logits.view(count, nodes, -1), hidden.view(count, nodes, -1))
+        return logits.view(count, nodes, -1), hidden.view(count, nodes, -1)
 
     def _behind(self, lengths: Tensor, offsets: Tensor) -> Tensor:
         """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""
-        return (lengths[:, None] + offsets.to(self.device)).flatten()
+        return (lengths[:, None] + offsets).flatten()
 
     def _extent(self, lengths: Tensor, nodes: int) -> int:
-        """Positions that attention looks at: exact for one row, else the longest rounded up."""
+        """Positions that attention looks at: exact for one row, else the longest rounded up; all that a slot
+        has where the host does not know the lengths."""
+        if not host_reads.are_free(lengths):
+            return self.cache.num_positions
         longest = int(lengths.max()) + nodes
         if len(lengths) == 1:
             return longest
@@ -427,14 +478,14 @@ class SlotDecoder(CachedDecoder):
     def _bias(self, lengths: Tensor, pattern: _Pattern, span: int) -> Tensor | None:
         """Additive mask [S K, G N, span], or None when one row sees exactly its own past."""
         count, nodes = len(lengths), pattern.depths.shape[-1]
-        if count == 1 and nodes == 1:
+        if count == 1 and nodes == 1 and host_reads.are_free(lengths):
             return None
         beyond = torch.arange(span, device=self.device) - lengths[:, None]  # [S, span], 0 at node 0
         if nodes == 1:
             unseen = (beyond > 0)[:, None]  # [S, N, span]
         else:
             # Every node sees the root, and the past like the root; what lies behind the nodes, none.
-            columns = functional.pad(~pattern.ancestors.to(self.device), (0, 1), value=True)
+            columns = functional.pad(~pattern.ancestors, (0, 1), value=True)
             looked_at = beyond.clamp(0, nodes)[:, None].expand(count, nodes, span)
             unseen = columns.expand(count, nodes, nodes + 1).gather(2, looked_at)
         bias = torch.zeros(unseen.shape, dtype=self._product_dtype, device=self.device)
@@ -443,8 +494,9 @@ class SlotDecoder(CachedDecoder):
             return bias
         return bias.repeat(1, self._heads // self._kv_heads, 1)
 
-    def _grouped(self, queries: Tensor, count: int, nodes: int) -> Tensor:
-        """[S N, H, d] to [S K, G N, d]: the queries that share a KV head are one batch entry."""
+    def _grouped(self, queries: Tensor) -> Tensor:
+        """[S, N, H, d] to [S K, G N, d]: the queries that share a KV head are one batch entry."""
+        count, nodes = queries.shape[:2]
         groups = self._heads // self._kv_heads
         if nodes == 1:
             return queries.reshape(count * self._kv_heads, groups, self._dim)

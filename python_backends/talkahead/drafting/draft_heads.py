@@ -145,6 +145,10 @@ class DraftHeads(nn.Module):
     def __len__(self) -> int:
         return len(self.inward) // self.num_blocks
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
     def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """What each head guesses, [B, K, V], of hidden [B, D] and the root and what followed it, [B, K]."""
         seen, guesses = self.begin(hidden, tokens[:, 0]), []

@@ -48,7 +48,9 @@ def save_groups(folder: Path, groups: Mapping[float, SimilarityGroups], target: 
     save_file(tensors, folder / WEIGHTS)
 
 
-def load_groups(folder: Path, talker: Path) -> dict[float, SimilarityGroups]:
+def load_groups(
+    folder: Path, talker: Path, device: torch.device | str = "cpu"
+) -> dict[float, SimilarityGroups]:
     """Raises ArtifactMismatch when there are none, or they are another talker's."""
     config = read_config(folder, talker, CONFIG)
     tensors = load_file(folder / WEIGHTS)
@@ -58,5 +60,5 @@ def load_groups(folder: Path, talker: Path) -> dict[float, SimilarityGroups]:
         members, sizes, tokens = (
             tensors[f"{threshold!r}.{part}"].to(torch.int64) for part in ("members", "sizes", "tokens")
         )
-        found[threshold] = SimilarityGroups.from_sizes(members, sizes, int(tokens))
+        found[threshold] = SimilarityGroups.from_sizes(members, sizes, int(tokens)).to(torch.device(device))
     return found

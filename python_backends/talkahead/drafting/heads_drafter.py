@@ -33,7 +33,7 @@ class HeadsDrafter(NullDrafter):
         tree = tree.by_depth
         self._heads = heads
         self._shape = tree.shape
-        self._levels = tree.levels
+        self._levels = tuple(level.to(heads.device) for level in tree.levels)
         if len(self._levels) > len(heads):
             raise ValueError(
                 f"a tree of depth {len(self._levels)} needs as many heads; there are {len(heads)}"

@@ -130,6 +130,10 @@ class TreeLevel:
     ranks: Tensor
     grown: Tensor
 
+    def to(self, device: torch.device) -> TreeLevel:
+        parents, ranks, grown = (one.to(device) for one in (self.parents, self.ranks, self.grown))
+        return TreeLevel(self.width, parents, ranks, grown)
+
 
 @dataclass(frozen=True)
 class RankTree:

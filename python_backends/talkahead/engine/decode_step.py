@@ -361,7 +361,7 @@ def _same(count: int, value: int) -> npt.NDArray[np.int64]:
 
 
 def _on_host(slots: npt.NDArray[np.int64], outcomes: Sequence[_Outcome]) -> Drawn:
-    """All parts' rows in order, in one copy each of tokens and counts."""
+    """All parts' rows in order."""
     tokens, counts = outcomes[0].tokens, outcomes[0].counts
     drafted = _same(len(counts), outcomes[0].nodes - 1)
     if len(outcomes) > 1:
@@ -371,10 +371,12 @@ def _on_host(slots: npt.NDArray[np.int64], outcomes: Sequence[_Outcome]) -> Draw
         )
         counts = torch.cat([one.counts for one in outcomes])
         drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
-    return Drawn(slots, _copied(tokens), _copied(counts), drafted)
+    return Drawn(slots, *_copied(tokens, counts), drafted)
 
 
-def _copied(drawn: Tensor) -> npt.NDArray[np.int64]:
-    """On the host, out of the next step's way."""
-    copy: npt.NDArray[np.int64] = drawn.numpy().copy() if drawn.is_cpu else drawn.cpu().numpy()
-    return copy
+def _copied(tokens: Tensor, counts: Tensor) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Both on the host, out of the next step's way; from a device together, for it is waited for once."""
+    if tokens.is_cpu:
+        return tokens.numpy().copy(), counts.numpy().copy()
+    both: npt.NDArray[np.int64] = torch.cat([tokens.flatten(1), counts[:, None]], dim=1).cpu().numpy()
+    return both[:, :-1].reshape(tokens.shape), both[:, -1]

@@ -139,7 +139,11 @@ def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> Meth
         name: load_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
         for name in offer.drafters
     }
-    groups = load_groups(verified(group_folder(config.folder)), config.folder) if offer.similarities else {}
+    groups = (
+        load_groups(verified(group_folder(config.folder)), config.folder, backbone.device)
+        if offer.similarities
+        else {}
+    )
     return MethodBook(offer, drafters, TargetTokens(backbone.eos, groups))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig, Real, RequestOptions
 from talkahead.drafting.offer import Offer
 from talkahead.engine.engine_config import EngineConfig
@@ -81,6 +82,8 @@ class TalkerServer:
         self._methods = parts.methods.serving(forecast, pair)
         self._telemetry = TalkerTelemetry(api)
         self._telemetry.drafting(pair.drafter, pair.verifier, forecast.costs.measured if forecast else ())
+        if isinstance(backbone, SlotDecoder) and backbone.graphs is not None:
+            backbone.graphs.tell = self._telemetry.forwards()
         limits = _limits(config, EngineConfig(speech=speech, tokens=tokens, rows=parts.rows))
         _warm_up(backbone, limits, self._methods, offer)
         # The engine wants the socket's address, so the socket is bound first and read afterwards.

@@ -31,7 +31,7 @@ class AllowedByStep:
         self._period = len(tokens)
         # The first frame, then all others. A token that stands twice is allowed once.
         rows = [[*own, *[own[0]] * (most - len(own))] for own in (*tokens, *([*one, eos] for one in tokens))]
-        self._tokens = torch.tensor(rows)  # [2 P, A]
+        self._tokens = {torch.device("cpu"): torch.tensor(rows)}  # [2 P, A], by where it is read
 
     @classmethod
     def by_codebook(cls, sizes: Sequence[int], eos: int) -> Self:
@@ -42,5 +42,11 @@ class AllowedByStep:
     def apply(self, logits: Tensor, positions: Tensor) -> Tensor:
         """Logits [B, N, V] of the tokens at `positions`, int64 [B, N]; of those not allowed -inf."""
         steps = torch.where(positions < self._period, positions, self._period + positions % self._period)
-        tokens = self._tokens.to(logits.device)[steps]
+        tokens = self._on(logits.device)[steps]
         return torch.full_like(logits, -torch.inf).scatter_(2, tokens, logits.gather(2, tokens))
+
+    def _on(self, device: torch.device) -> Tensor:
+        """The table, brought there once: a third of a megabyte or more is too much for every draw."""
+        if device not in self._tokens:
+            self._tokens[device] = self._tokens[torch.device("cpu")].to(device)
+        return self._tokens[device]

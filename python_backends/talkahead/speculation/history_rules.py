@@ -76,7 +76,7 @@ class HistoryRules:
         if self.penalises:
             logits = _penalised(logits, tree, context)
         if self.allowed is not None:
-            depths = tree.shape.depth_row.to(logits.device)
+            depths = tree.shape.on(logits.device).depth_row
             logits = self.allowed.apply(logits, context.positions[:, None] + depths + 1)
         if self.win_len:
             logits, context = self._aware(logits, tree, context)
@@ -112,7 +112,7 @@ class HistoryRules:
         """The last tokens on the way to each node, itself the last, int64 [B, N, W]; which ones each row's
         window holds, bool."""
         repetition, device = _repetition(context), context.positions.device
-        depths, places = tree.shape.depth_row.to(device), torch.arange(self.win_len, device=device)
+        depths, places = tree.shape.on(device).depth_row, torch.arange(self.win_len, device=device)
         behind = places - (self.win_len - 1)
         latest = (context.positions[:, None] + behind) % context.frames.shape[1]
         said = _with_paths(context.frames[..., 0].gather(1, latest), tree)
@@ -145,7 +145,7 @@ def _penalised(logits: Tensor, tree: TokenTree, context: Context) -> Tensor:
 def _with_paths(history: Tensor, tree: TokenTree) -> Tensor:
     """Each row's history [B, K], whose last token is the root's, and behind it each node's path,
     int64 [B, N, K + D]; behind a path's end the root again."""
-    paths = tree.shape.paths.to(history.device)[:, 1:].clamp_min(0)
+    paths = tree.shape.on(history.device).paths[:, 1:].clamp_min(0)
     before = history[:, None].expand(-1, tree.num_nodes, -1)
     return torch.cat([before, tree.tokens[:, paths, 0]], dim=2)
 

@@ -25,8 +25,8 @@ def accept_longest(
         draws: after each node, of at least one trial.
         has_passed: bool [B, N]; the root's is not looked at.
     """
-    shape = tree.shape
-    paths, depths = shape.paths.to(has_passed.device), shape.depth_row.to(has_passed.device)
+    shape = tree.shape.on(has_passed.device)
+    paths, depths = shape.paths, shape.depth_row
     is_reached = reached(tree, has_passed, eos)
     log_likelihoods = _log_likelihoods(tree, scored, context, draws)
     log_likelihoods[:, 0] = 0.0
@@ -41,7 +41,7 @@ def accept_longest(
 
 def reached(tree: TokenTree, has_passed: Tensor, eos: int) -> Tensor:
     """Which nodes have passed with all above them, bool [B, N]; nothing behind the end of speech."""
-    paths = tree.shape.paths.to(has_passed.device)
+    paths = tree.shape.on(has_passed.device).paths
     ends = tree.ids == eos
     is_open = has_passed & ~_of_parents(tree, ends)
     is_open[:, 0] = True
@@ -50,7 +50,7 @@ def reached(tree: TokenTree, has_passed: Tensor, eos: int) -> Tensor:
 
 def _of_parents(tree: TokenTree, values: Tensor) -> Tensor:
     """Each node's parent's value, [B, N]; the root's own."""
-    return values[:, tree.shape.parent_row.to(values.device)]
+    return values[:, tree.shape.on(values.device).parent_row]
 
 
 def _log_likelihoods(tree: TokenTree, scored: Scored, context: Context, draws: Draws) -> Tensor:
@@ -58,7 +58,7 @@ def _log_likelihoods(tree: TokenTree, scored: Scored, context: Context, draws: D
 
     Outside top-k and top-p it goes on as if the token were inside.
     """
-    parents = tree.shape.parent_row.to(scored.logits.device)
+    parents = tree.shape.on(scored.logits.device).parent_row
     rows = torch.arange(tree.num_rows, device=parents.device)[:, None]
     logits = scored.logits[rows, parents, tree.ids].to(torch.float64)
     return logits * context.settings.sharpness[:, None] - draws.log_norms[:, parents]

@@ -38,7 +38,7 @@ class MatchVerifier:
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""
-        depths = tree.shape.depth_row.to(tree.tokens.device)
+        depths = tree.shape.on(tree.tokens.device).depth_row
         positions = context.positions[:, None] + depths + 1
         drawn = draw(scored.logits, context.settings, context.keys, positions)
         return follow(tree, drawn)
@@ -59,6 +59,5 @@ def follow(tree: TokenTree, drawn: Tensor) -> Accepted:
             parent = tree.shape.parents[node]
             wanted = (here == parent) & (tree.ids[:, node] == drawn[:, parent])
             last = torch.where(wanted, node, last)
-    paths = tree.shape.paths.to(drawn.device)
-    depths = tree.shape.depth_row.to(drawn.device)
-    return Accepted(paths[last].clamp_min(0), depths[last] + 1, drawn[rows, last][:, None])
+    shape = tree.shape.on(drawn.device)
+    return Accepted(shape.paths[last].clamp_min(0), shape.depth_row[last] + 1, drawn[rows, last][:, None])

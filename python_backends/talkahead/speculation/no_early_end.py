@@ -19,6 +19,6 @@ class NoEarlyEnd:
     eos: int
 
     def apply(self, logits: Tensor, positions: Tensor) -> Tensor:
-        is_early = positions.to(logits.device) < self.least
+        is_early = positions < self.least
         logits[..., self.eos] = torch.where(is_early, -torch.inf, logits[..., self.eos])
         return logits

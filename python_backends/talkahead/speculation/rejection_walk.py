@@ -100,14 +100,15 @@ class _Walk:
         shape = self._tree.shape
         for depth, width in enumerate(shape.widths):
             self._descend(depth, width)
-        paths = shape.paths.to(self._lines.device)[self._nodes].clamp_min(0)
-        counts = shape.depth_row.to(self._lines.device)[self._nodes] + 1
+        own = shape.on(self._lines.device)
+        paths = own.paths[self._nodes].clamp_min(0)
+        counts = own.depth_row[self._nodes] + 1
         return Accepted(paths, counts, self._drawn_behind(counts)[:, None])
 
     def _descend(self, depth: int, width: int) -> None:
         """Try the children of the rows that have come down to `depth`."""
         parents = self._nodes
-        children = self._tree.shape.child_table.to(parents.device)[parents]
+        children = self._tree.shape.on(parents.device).child_table[parents]
         keys = draw_keys(self._context.keys, self._context.positions + depth + 1, Purpose.ACCEPT)
         if depth:
             masses = self._coarsening.masses(self._target[self._lines, parents])

@@ -11,6 +11,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from talkahead.speculation import host_reads
 from talkahead.speculation.draws import Purpose, draw_keys, exponentials
 from talkahead.speculation.native_sampler import NativeSampler, native_sampler
 from talkahead.speculation.row_columns import RowColumns
@@ -77,17 +78,18 @@ class Candidates:
 def candidates(logits: Tensor, settings: SamplingSettings, width: int = NARROW) -> Candidates:
     """Apply temperature, then top-k, then top-p (of what top-k left), as transformers does.
 
-    `width` changes no result: when a row's support reaches beyond it, all rows are looked at whole.
+    `width` changes no result: when a row's support reaches beyond it, all rows are looked at whole. Where the
+    host cannot see that, they are from the beginning.
     """
     vocabulary = int(logits.shape[-1])
-    width = min(width, vocabulary)
+    sees = host_reads.are_free(logits)
+    width = min(width, vocabulary) if sees else vocabulary
     sharpness = settings.sharpness[:, None]
     top, tokens = torch.topk(logits, width)
     scaled = top.to(torch.float64) * sharpness
     total = torch.logsumexp(logits * sharpness.to(logits.dtype), dim=-1, keepdim=True)
     weights = torch.exp(scaled - total)
-    has_top_k = bool((settings.top_k < vocabulary).any())
-    if has_top_k:
+    if not sees or bool((settings.top_k < vocabulary).any()):
         weights = _limited(weights, settings.top_k[:, None], vocabulary)
     kept = torch.cumsum(weights, dim=-1) - weights < settings.top_p[:, None]
     weights = weights * kept

@@ -9,7 +9,7 @@ Shapes: B rows, V vocabulary, M groups, E memberships, D embedding size.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 import torch
@@ -72,6 +72,9 @@ class SimilarityGroups:
         groups = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
         owners = groups[members.argsort(stable=True)]
         return cls(members, sizes.cumsum(0) - sizes, owners, num_owners.cumsum(0) - num_owners, num_owners)
+
+    def to(self, device: torch.device) -> SimilarityGroups:
+        return SimilarityGroups(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     @property
     def num_groups(self) -> int:

@@ -97,6 +97,27 @@ class TreeShape:
         """int64 [N, max_depth + 1]: the nodes from the root to each node, then -1."""
         return _paths(self.parents)
 
+    def on(self, device: torch.device) -> TreeTensors:
+        """What derives from the parents, where a step computes: brought there once for all steps."""
+        return _on(self.parents, device)
+
+
+@dataclass(frozen=True)
+class TreeTensors:
+    """What derives from a shape's parents, on one device; see `TreeShape` for each."""
+
+    depth_row: Tensor
+    parent_row: Tensor
+    child_table: Tensor
+    ancestors: Tensor
+    paths: Tensor
+
+
+@lru_cache(maxsize=256)
+def _on(parents: tuple[int, ...], device: torch.device) -> TreeTensors:
+    derived = (_depth_row, _parent_row, _child_table, _ancestors, _paths)
+    return TreeTensors(*(derive(parents).to(device) for derive in derived))
+
 
 @lru_cache(maxsize=256)
 def _depths(parents: tuple[int, ...]) -> tuple[int, ...]:

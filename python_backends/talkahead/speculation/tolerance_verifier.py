@@ -49,8 +49,9 @@ class ToleranceVerifier:
 
     def passed(self, tree: TokenTree, scored: Scored, context: Context) -> tuple[Draws, Tensor]:
         """The draws after each node, and which nodes are among those after their parents, bool [B, N]."""
-        positions = context.positions[:, None] + tree.shape.depth_row.to(scored.logits.device) + 1
+        shape = tree.shape.on(scored.logits.device)
+        positions = context.positions[:, None] + shape.depth_row + 1
         streams = trial_streams(context.keys, self.trials)
         draws = draw_several(scored.logits, context.settings, streams, positions)
-        behind_parents = draws.tokens[:, tree.shape.parent_row.to(positions.device)]
+        behind_parents = draws.tokens[:, shape.parent_row]
         return draws, (behind_parents == tree.ids[..., None]).any(dim=2)

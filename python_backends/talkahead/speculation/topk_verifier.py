@@ -45,10 +45,10 @@ class TopkVerifier:
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""
-        shape, tokens = tree.shape, tree.ids
-        positions = context.positions[:, None] + shape.depth_row.to(tokens.device) + 1
+        tokens, shape = tree.ids, tree.shape.on(tree.tokens.device)
+        positions = context.positions[:, None] + shape.depth_row + 1
         draws = draw_several(scored.logits, context.settings, context.keys[:, None], positions)
-        behind_parents = scored.logits[:, shape.parent_row.to(tokens.device)]
+        behind_parents = scored.logits[:, shape.parent_row]
         own = behind_parents.gather(2, tokens[..., None])
         ranks = (behind_parents > own).sum(dim=2)
         has_passed = ranks < torch.where(tokens == self._eos, self._eos_top_k, self._top_k)

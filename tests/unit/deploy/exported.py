@@ -50,10 +50,12 @@ class Exported:
 def exported() -> Exported:
     """By all models together."""
     page = Exported()
+    talker = TalkerTelemetry(page)
+    talker.forwards()
     models = (
         FrontendTelemetry(page),
         EncoderTelemetry(page),
-        TalkerTelemetry(page),
+        talker,
         Telemetry(page, "vocoder", ("vocoder",)),
     )
     for model in models:

@@ -108,6 +108,16 @@ def test_steps_are_told_apart_by_streams_and_nodes(streams: int, nodes: int, lab
     assert metrics.metrics["talkahead_step_seconds", f"talker,{labels}"].values == [0.002]
 
 
+def test_forwards_are_counted_by_whether_a_graph_was_replayed() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    tell = telemetry.forwards()
+    for replayed in (True, False, True):
+        tell(replayed)
+    telemetry.close()
+    assert metrics.by_labels("talkahead_forwards_total") == {"replayed": [1, 2], "eager": [1]}
+
+
 def test_refusals_are_counted_by_code() -> None:
     metrics = Metrics()
     telemetry = FrontendTelemetry(metrics)

@@ -1,0 +1,171 @@
+"""A step's forward as graphs of a device, recorded once for each size and replayed in place of many launches.
+
+A graph reads and writes where it was recorded: what differs from step to step is copied into buffers first.
+Sizes are powers of two, and smaller steps are padded: rows with a slot that no stream has, nodes with some
+that nobody looks at.
+
+Shapes: S running rows, N nodes of a tree, D hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Forward = Callable[["StepInputs"], tuple[Tensor, Tensor]]
+"""(logits [S, N, V], hidden [S, N, D]) of what it is given."""
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """What a forward of a step reads, beside what lies by slot.
+
+    Args:
+        embedded: [S, N, D], the first layer's inputs.
+        slots: int64 [S].
+        depths: int64 [S, N], or [N] for trees of one shape.
+        ancestors: bool [S, N, N] or [N, N]: whom each node sees, itself among them.
+    """
+
+    embedded: Tensor
+    slots: Tensor
+    depths: Tensor
+    ancestors: Tensor
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A graph: `replay` computes `outputs` anew from what lies in its inputs."""
+
+    replay: Callable[[], None]
+    outputs: tuple[Tensor, Tensor]
+
+
+class GraphRecorder(Protocol):
+    """All that a device has to do for it: `CudaGraphs`."""
+
+    def record(self, forward: Callable[[], tuple[Tensor, Tensor]]) -> Recorded:
+        """Calls `forward` some times before it records it; what it computes meanwhile must harm nothing."""
+
+
+class ForwardGraphs:
+    """Graphs by (rows, nodes).
+
+    Args:
+        forward: computes a step as it is, without a word to the host.
+        width, dtype: of `embedded`.
+        most_rows, most_nodes: of a step.
+        spare: the slot of rows that are padding.
+
+    Attributes:
+        tell: called with whether a graph was replayed, for each forward; must return at once.
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        recorder: GraphRecorder,
+        *,
+        width: int,
+        dtype: torch.dtype,
+        most_rows: int,
+        most_nodes: int,
+        spare: int,
+        device: torch.device,
+    ) -> None:
+        self.tell: Callable[[bool], None] = _tell_nobody
+        self._spare = spare
+        self._rows, self._nodes = _sizes(most_rows), _sizes(most_nodes)
+        self._places = _Places.of(most_rows, most_nodes, width, dtype, spare, device)
+        # The largest first: what it takes of the device's memory, the others make do with.
+        self._graphs = {
+            (rows, nodes): self._record(forward, recorder, rows, nodes)
+            for rows in reversed(self._rows)
+            for nodes in reversed(self._nodes)
+        }
+
+    def _record(self, forward: Forward, recorder: GraphRecorder, rows: int, nodes: int) -> Recorded:
+        inputs = self._places.of_size(rows, nodes)
+        return recorder.record(lambda: forward(inputs))
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """(rows, nodes) of every graph."""
+        return sorted(self._graphs)
+
+    @torch.inference_mode()
+    def run(self, inputs: StepInputs) -> tuple[Tensor, Tensor] | None:
+        """Logits and hidden states of a step, which hold until the next; None where no graph is so large."""
+        count, nodes = inputs.embedded.shape[:2]
+        if count > self._rows[-1] or nodes > self._nodes[-1]:
+            self.tell(False)
+            return None
+        size = self._rows[bisect_left(self._rows, count)], self._nodes[bisect_left(self._nodes, nodes)]
+        self._fill(self._places.of_size(*size), inputs)
+        graph = self._graphs[size]
+        graph.replay()
+        logits, hidden = (one[:count, :nodes] for one in graph.outputs)
+        self.tell(True)
+        return logits, hidden
+
+    def _fill(self, places: StepInputs, inputs: StepInputs) -> None:
+        """What stood in the places of padding before stays there, which nobody looks at: parents come before
+        their children, so no earlier tree made a node see one behind it."""
+        count, nodes = inputs.embedded.shape[:2]
+        places.embedded[:count, :nodes] = inputs.embedded
+        places.slots[:count] = inputs.slots
+        places.slots[count:] = self._spare
+        if places.embedded.shape[1] > 1:
+            places.depths[:count, :nodes] = inputs.depths
+            places.ancestors[:count, :nodes, :nodes] = inputs.ancestors
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The buffers, which all sizes share; flat."""
+
+    embedded: Tensor
+    slots: Tensor
+    depths: Tensor
+    ancestors: dict[int, Tensor]
+    """By nodes: one size's own trees must not be taken for another's."""
+    width: int
+
+    @classmethod
+    def of(
+        cls, rows: int, nodes: int, width: int, dtype: torch.dtype, spare: int, device: torch.device
+    ) -> _Places:
+        sizes = _sizes(nodes)
+        most_rows, most_nodes = _sizes(rows)[-1], sizes[-1]
+        return cls(
+            torch.zeros(most_rows * most_nodes * width, dtype=dtype, device=device),
+            torch.full((most_rows,), spare, dtype=torch.int64, device=device),
+            torch.zeros(most_rows * most_nodes, dtype=torch.int64, device=device),
+            {
+                size: torch.eye(size, dtype=torch.bool, device=device).repeat(most_rows, 1, 1)
+                for size in sizes
+            },
+            width,
+        )
+
+    def of_size(self, rows: int, nodes: int) -> StepInputs:
+        return StepInputs(
+            self.embedded[: rows * nodes * self.width].view(rows, nodes, self.width),
+            self.slots[:rows],
+            self.depths[: rows * nodes].view(rows, nodes),
+            self.ancestors[nodes][:rows],
+        )
+
+
+def _sizes(most: int) -> list[int]:
+    """Powers of two, and the largest itself."""
+    return sorted({most, *(1 << power for power in range(most.bit_length()) if 1 << power < most)})
+
+
+def _tell_nobody(_replayed: bool) -> None:
+    return None

@@ -1,0 +1,73 @@
+"""Where the attention kernel over slots fits; elsewhere attention is written out in torch.
+
+Shapes: S running rows, N nodes of a tree, H query heads, K KV heads, d head size, R slots of T positions.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+_LOG = logging.getLogger(__name__)
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_DIMS = (16, 32, 64, 128)
+MOST_NODES = 128
+"""Of a tree: they are looked at as one block."""
+
+
+class TreeAttention(Protocol):
+    """`tree_attention_kernel.attend`."""
+
+    def __call__(
+        self, queries: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor, ancestors: Tensor
+    ) -> Tensor:
+        """[S, N, H, d] of queries [S, N, H, d], keys and values [R, K, T, d], slots [S], lengths [R],
+        ancestors [S, N, N]."""
+
+
+def kernel_for(device: torch.device, dtype: torch.dtype, dim: int, nodes: int) -> TreeAttention | None:
+    """The kernel, where it runs: on a CUDA device that has Triton, for keys of `dtype`, heads of `dim`, and
+    trees of up to so many nodes. Else None, and on a CUDA device a line in the log.
+    """
+    if device.type != "cuda":
+        return None
+    problem = misfit(dtype, dim, nodes)
+    if problem is None and find_spec("triton") is None:
+        problem = "the Python package triton is not installed"
+    if problem is None:
+        try:
+            return _tried(device, dtype, dim)
+        except Exception as error:  # whatever compilers and drivers may raise: there is another way
+            problem = f"it cannot run here: {type(error).__name__}: {error}"
+    _LOG.warning("attention looks at all positions of a slot, without its kernel: %s", problem)
+    return None
+
+
+def misfit(dtype: torch.dtype, dim: int, nodes: int) -> str | None:
+    """Why the kernel does not compute this, or None."""
+    if dtype not in _DTYPES:
+        return f"keys are {dtype}; allowed: {', '.join(map(str, _DTYPES))}"
+    if dim not in _DIMS:
+        return f"heads are of {dim}; allowed: {', '.join(map(str, _DIMS))}"
+    if nodes > MOST_NODES:
+        return f"trees have up to {nodes} nodes; allowed: up to {MOST_NODES}"
+    return None
+
+
+def _tried(device: torch.device, dtype: torch.dtype, dim: int) -> TreeAttention:
+    """The kernel, once it has computed something there, which is when it is compiled."""
+    from talkahead.backbone.tree_attention_kernel import attend
+
+    queries = torch.zeros((1, 1, 1, dim), device=device)
+    keys = torch.zeros((1, 1, 1, dim), dtype=dtype, device=device)
+    whole = torch.zeros(1, dtype=torch.int64, device=device)
+    attended = attend(
+        queries, keys, keys, whole, whole, torch.ones((1, 1, 1), dtype=torch.bool, device=device)
+    )
+    if bool(attended.any()):
+        raise ArithmeticError("a sum of zeros is not zero")
+    return attend

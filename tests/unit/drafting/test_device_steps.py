@@ -1,0 +1,214 @@
+"""What a step asks of a device, seen without one.
+
+On torch's device "meta", tensors have no values: whatever looked at one would fail, and what passes between
+it and the CPU is seen. That the ways taken there bring the same tokens, a CPU shows that looks at nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from replayed import Replayed
+from talkahead.backbone.llama import Llama
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import RequestOptions
+from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.engine import decode_step
+from talkahead.engine.decode_step import DecodeStep
+from talkahead.engine.method import Method
+from talkahead.speculation import host_reads
+from talkahead.speculation.allowed_by_step import AllowedByStep
+from talkahead.speculation.contracts import Drafter, Verifier
+from talkahead.speculation.history_rules import HistoryRules
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.no_early_end import NoEarlyEnd
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.similarity_groups import SimilarityGroups
+from talkahead.speculation.target_tokens import TargetTokens
+from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.verifiers import VERIFIERS
+from tiny_talker import (
+    CONFIG,
+    POSITIONS,
+    SLOTS,
+    TREE,
+    Pool,
+    Utterance,
+    make_drafter,
+    make_heads,
+    make_llama,
+    utterances_of,
+)
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+META = torch.device("meta")
+EOS = CONFIG.eos
+PLAIN = RequestOptions(temperature=0.8)
+
+
+class Traffic(TorchDispatchMode):
+    """Notes what passes between the host and a device, whichever way.
+
+    A number on the host may meet a device's tensor: it goes along with what is asked for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        found = func(*args, **(kwargs or {}))
+        tensors = [one for one in tree_leaves((args, kwargs, found)) if isinstance(one, Tensor) and one.dim()]
+        if len({one.device.type for one in tensors}) > 1 or "_local_scalar_dense" in str(func):
+            self.seen.append(str(func))
+        return found
+
+
+@contextmanager
+def without_values(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a step copies to the host at its end is there, though nothing was computed."""
+
+    def copied(tokens: Tensor, counts: Tensor) -> tuple[Any, Any]:
+        return np.zeros(tuple(tokens.shape), np.int64), np.ones(len(counts), np.int64)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(decode_step, "_copied", copied)
+        yield
+
+
+def decoder_on_meta(llama: Llama, graphs: Replayed | None = None) -> SlotDecoder:
+    state = {name: value.to(META) for name, value in llama.state_dict().items()}
+    return SlotDecoder(
+        llama.config,
+        state,
+        num_slots=SLOTS,
+        max_positions=POSITIONS,
+        max_nodes=len(TREE.paths) + 1,
+        dtype=torch.bfloat16,
+        device=META,
+        graphs=graphs,
+    )
+
+
+def verifier_of(name: str, llama: Llama) -> Verifier:
+    groups = SimilarityGroups.of(llama.model.embed_tokens.weight, 0.2, alone=(EOS,)).to(META)
+    options = VerifierOptions(tolerance=3, top_k_verify=5, eos_top_k=1, bias=0.1)
+    return VERIFIERS[name].kind.of(options, TargetTokens(EOS, {0.2: groups}))
+
+
+@pytest.fixture(scope="module")
+def llama() -> Llama:
+    return make_llama()
+
+
+def drafter_on_meta(name: str, llama: Llama) -> Drafter:
+    if name == "none":
+        return NullDrafter()
+    return HeadsDrafter(make_heads(llama).to(META, torch.float32), TREE)
+
+
+RULES = {
+    "no rules": HistoryRules(),
+    "tokens by step": HistoryRules(allowed=AllowedByStep.by_codebook((10, 9, 10), EOS)),
+    "all rules": HistoryRules(penalises=True, win_len=4, allowed=NoEarlyEnd(3, EOS)),
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("drafter", ["none", "heads"])
+def test_nothing_passes_between_host_and_device_while_a_step_runs(
+    drafter: str, verifier: str, rules: HistoryRules, llama: Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Method(drafter_on_meta(drafter, llama), verifier_of(verifier, llama), rules=rules)
+    step = DecodeStep(decoder_on_meta(llama, Replayed()), NullDrafter(), MatchVerifier())
+    for slot in range(SLOTS):
+        step.assign(slot, own)
+    slots = [3, 0, 4]
+    with without_values(monkeypatch):
+        step.run(slots)  # brings tables to the device, once
+        with Traffic() as traffic:
+            step.run(slots)
+    assert traffic.seen == []
+
+
+def test_methods_side_by_side_pass_nothing_either(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = DecodeStep(decoder_on_meta(llama, Replayed()), NullDrafter(), MatchVerifier())
+    for slot, (drafter, verifier) in enumerate(
+        [("none", "match"), ("heads", "topk"), ("heads", "tolerance")]
+    ):
+        step.assign(slot, Method(drafter_on_meta(drafter, llama), verifier_of(verifier, llama)))
+    with without_values(monkeypatch):
+        step.run([0, 1, 2])
+        with Traffic() as traffic:
+            step.run([0, 1, 2])
+    assert traffic.seen == []
+
+
+def test_what_passes_is_noticed(llama: Llama) -> None:
+    with Traffic() as traffic:
+        torch.arange(3).to(META)
+        _ = torch.zeros((3, 3), device=META)[:, torch.tensor([0, 2])]
+        int(torch.arange(3).max())
+        _ = torch.zeros(3, device=META) * torch.tensor(2.0)
+    assert len(traffic.seen) == 3
+
+
+@pytest.fixture
+def looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a device: no value is looked at to decide what to compute."""
+    monkeypatch.setattr(host_reads, "are_free", lambda tensor: False)
+
+
+def said(utterances: Sequence[Utterance]) -> list[list[int]]:
+    return [one.tokens for one in utterances]
+
+
+def spoken(
+    llama: Llama, drafter: Drafter, temperature: float, graphs: Replayed | None = None
+) -> list[list[int]]:
+    pool = Pool(llama, drafter, in_disorder=True)
+    if graphs is not None:
+        pool.backbone = SlotDecoder(
+            llama.config,
+            llama.state_dict(),
+            num_slots=SLOTS,
+            max_positions=POSITIONS,
+            max_nodes=pool.max_nodes,
+            dtype=torch.float64,
+            graphs=graphs,
+        )
+        pool.step = DecodeStep(pool.backbone, drafter, MatchVerifier())
+    utterances = utterances_of(temperature, 8)
+    pool.speak(utterances)
+    return said(utterances)
+
+
+@pytest.mark.parametrize("kind", ["none", "heads", "mtp"])
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_without_looking_the_same_is_said(
+    kind: str, temperature: float, llama: Llama, request: pytest.FixtureRequest
+) -> None:
+    def drafter() -> Drafter:
+        return NullDrafter() if kind == "none" else make_drafter(kind, llama)
+
+    expected = spoken(llama, drafter(), temperature)
+    assert spoken(llama, drafter(), temperature, graphs := Replayed()) == expected
+    assert graphs.replays
+    request.getfixturevalue("looks_at_nothing")
+    assert spoken(llama, drafter(), temperature) == expected
+    assert spoken(llama, drafter(), temperature, graphs := Replayed()) == expected
+    assert graphs.replays

@@ -94,15 +94,16 @@ class DecoderMemory:
         """The sum, item by item."""
         spare = (f"{self.spare_slots} more for padding",) if self.spare_slots else ()
         return (
-            f"weights {_shown(self.weights)}",
-            f"embeddings {_shown(self.embeddings)}",
-            f"keys and values of {self.num_positions:,} positions {_shown(self.slot)} a slot",
-            f"{self.num_slots} slots {_shown(self.num_slots * self.slot)}",
+            f"weights {shown(self.weights)}",
+            f"embeddings {shown(self.embeddings)}",
+            f"keys and values of {self.num_positions:,} positions {shown(self.slot)} a slot",
+            f"{self.num_slots} slots {shown(self.num_slots * self.slot)}",
             *spare,
-            f"all {_shown(self.total)}",
+            f"all {shown(self.total)}",
         )
 
 
-def _shown(num_bytes: int) -> str:
+def shown(num_bytes: int) -> str:
+    """In the largest unit that it fills."""
     name, unit = next((one for one in _UNITS if num_bytes >= one[1]), ("bytes", 1))
     return f"{num_bytes / unit:,.1f} {name}" if unit > 1 else f"{num_bytes} {name}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import nn
 
@@ -90,6 +91,18 @@ def load_drafter(folder: Path, talker: Path, pool: DraftPool, options: DraftOpti
     draft = Draft.load(folder, talker)
     kind = DRAFTERS[draft.drafter].kind
     return kind.drafter(draft.network, folder, talker, pool, options or DraftOptions())
+
+
+def count_draft_bytes(folder: Path, talker: Path, pool: DraftPool) -> int:
+    """What `load_drafter` will take of a device's memory; no weights are read.
+
+    Raises ArtifactMismatch as it does.
+    """
+    config = read_config(folder, talker)
+    kind = DRAFTERS[config["kind"]].kind
+    own = {name: value for name, value in config.items() if name not in _BELONGING}
+    with torch.device("meta"):
+        return kind.num_bytes(kind.network(own, folder / CONFIG, talker), pool)
 
 
 def target_hash(talker: Path) -> str:

@@ -196,9 +196,13 @@ class DraftHeads(nn.Module):
         table: Tensor = self.projector(self.embed_tokens.weight)
         return table
 
+    def distinct_weights(self) -> list[tuple[Tensor, ...]]:
+        """[V, D] of each linear layer onto the vocabulary, or [r, D] and [V, r]; a shared one stands once."""
+        return [_matrices(linear) for linear in self._linears]
+
     def linear_weights(self) -> list[tuple[Tensor, ...]]:
         """Of each head [V, D], or [r, D] and [V, r]."""
-        own = [_matrices(linear) for linear in self._linears]
+        own = self.distinct_weights()
         return own if len(own) == len(self) else own * len(self)
 
     def narrow(self, dtype: torch.dtype) -> None:

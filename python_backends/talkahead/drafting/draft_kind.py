@@ -22,6 +22,9 @@ class DraftKind(Protocol):
     def config(self, network: Any) -> dict[str, Any]:  # noqa: ANN401 - of this kind
         """The description of a network."""
 
+    def num_bytes(self, network: Any, pool: DraftPool) -> int:  # noqa: ANN401 - of this kind
+        """What the drafter of a network takes of its device's memory; the network may be without values."""
+
     def drafter(
         self,
         network: Any,  # noqa: ANN401 - of this kind

@@ -22,6 +22,11 @@ class DraftLmKind:
     def config(self, network: Llama) -> dict[str, Any]:
         return network.config.to_hugging_face()
 
+    def num_bytes(self, network: Llama, pool: DraftPool) -> int:
+        """It embeds what it drafts by a table of its own, beside the decoder's."""
+        memory = pool.count(network.config, LONGEST_CHAIN)
+        return memory.total + memory.embeddings
+
     def drafter(
         self, network: Llama, folder: Path, talker: Path, pool: DraftPool, options: DraftOptions
     ) -> DraftLmDrafter:

@@ -9,8 +9,14 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from talkahead.backbone.decoder_choice import DecoderChoice, cheapest_precision, load_decoder
+from talkahead.backbone.decoder_choice import (
+    DecoderChoice,
+    cheapest_precision,
+    count_memory,
+    load_decoder,
+)
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 
@@ -64,6 +70,17 @@ class DraftPool:
     ) -> Self:
         """As cheap as this machine drafts: what a draft loses by rounding is a guess now and then."""
         return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
+
+    def count(self, config: DecoderConfig, ahead: int) -> DecoderMemory:
+        """What `decoder` will take, of weights that were read as float32."""
+        return count_memory(
+            *(config, torch.float32),
+            num_slots=self.num_slots,
+            max_positions=self.max_positions + ahead,
+            max_nodes=_CATCH_UP,
+            dtype=self.dtype,
+            device=self.device,
+        )
 
     def decoder(
         self,

@@ -51,6 +51,12 @@ class HeadsKind:
             "output_rank": network.output_rank,
         }
 
+    def num_bytes(self, network: DraftHeads, pool: DraftPool) -> int:
+        wide, narrow = _wide(pool).itemsize, torchs_own(pool.dtype).itemsize
+        in_products = sum(table.numel() for own in network.distinct_weights() for table in own)
+        everything = (*network.parameters(), *network.buffers())
+        return wide * (sum(one.numel() for one in everything) - in_products) + narrow * in_products
+
     def drafter(
         self, network: DraftHeads, folder: Path, talker: Path, pool: DraftPool, options: DraftOptions
     ) -> Drafter:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING, Checkpoint
+from talkahead.backbone.decoder_choice import torchs_own
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
@@ -50,10 +52,27 @@ class MtpKind:
             "layer": layer,
         }
 
+    def num_bytes(self, network: MtpModules, pool: DraftPool) -> int:
+        """Each module has a layer with its keys and values, the states that it is fed, and a row for each
+        token; the head is there once."""
+        config, wide = network.config, torch.float32.itemsize
+        memory = pool.count(config, len(network))
+        table, narrow = config.vocab_size * config.hidden_size, torchs_own(pool.dtype).itemsize
+        head = _numel(network.lm_head) if network.lm_head is not None else table
+        slots = (memory.num_slots + memory.spare_slots) * memory.slot
+        states = memory.num_slots * memory.num_positions * config.hidden_size * wide
+        rows = (config.vocab_size if network.sees_tokens else 1) * config.hidden_size * wide
+        layer = memory.weights - narrow * table
+        return narrow * head + len(network) * (layer + slots + states + rows) + wide * _numel(network.cascade)
+
     def drafter(
         self, network: MtpModules, folder: Path, talker: Path, pool: DraftPool, options: DraftOptions
     ) -> MtpDrafter:
         return mtp_drafter(network, Checkpoint(talker), pool, options)
+
+
+def _numel(network: nn.Module) -> int:
+    return sum(one.numel() for one in network.parameters())
 
 
 def mtp_drafter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self, TypeVar
 
@@ -27,6 +27,7 @@ from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import TokenMap
 from talkahead.generation_config import AlignmentHead, read_alignment_head
 from talkahead.serving.artifacts import verified
+from talkahead.serving.gpu_memory import GpuMemory, refuse_beyond_gpu
 from talkahead.serving.startup_notes import note
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speech_format import SpeechFormat
@@ -91,10 +92,15 @@ def _load_backbone(
         dtype=dtype,
         device=device,
     )
+    num_slots = _num_slots(config, one_slot, budget)
+    if device.type == "cuda":
+        whole = replace(one_slot, num_slots=num_slots)
+        pool = _draft_pool(config, num_slots, speech.max_positions, device)
+        refuse_beyond_gpu(GpuMemory.of(config, whole, list(offer.drafters), pool), device)
     backbone = load_decoder(
         shape,
         checkpoint,
-        num_slots=_num_slots(config, one_slot, budget),
+        num_slots=num_slots,
         dtype=dtype,
         device=device,
         choice=_chosen(config, "decoder", DecoderChoice.AUTO),
@@ -129,12 +135,7 @@ def _num_slots(config: ModelConfig, one_slot: DecoderMemory, budget: int) -> int
 
 def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> MethodBook:
     """Drafters follow the talker's slots."""
-    pool = DraftPool.serving(
-        backbone.num_slots,
-        backbone.max_positions,
-        str(backbone.device),
-        _chosen(config, "decoder", DecoderChoice.AUTO),
-    )
+    pool = _draft_pool(config, backbone.num_slots, backbone.max_positions, backbone.device)
     drafters = {
         name: load_drafter(verified(draft_folder(config.folder, name)), config.folder, pool)
         for name in offer.drafters
@@ -145,6 +146,11 @@ def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> Meth
         else {}
     )
     return MethodBook(offer, drafters, TargetTokens(backbone.eos, groups))
+
+
+def _draft_pool(config: ModelConfig, num_slots: int, max_positions: int, device: torch.device) -> DraftPool:
+    choice = _chosen(config, "decoder", DecoderChoice.AUTO)
+    return DraftPool.serving(num_slots, max_positions, str(device), choice)
 
 
 def _chosen(config: ModelConfig, name: str, default: _Choice) -> _Choice:

@@ -91,6 +91,7 @@ class SlotDecoder(CachedDecoder):
         alignment_head: see `CachedDecoder`.
         graphs: records forwards of all sizes of a step now, to be replayed; one slot more is made for what
             they are padded with. None: each is computed as it comes.
+        uses_kernel: whether attention may have a kernel of its own, where one fits.
 
     Attributes:
         graphs: these, or None.
@@ -110,6 +111,7 @@ class SlotDecoder(CachedDecoder):
         head_of: SlotDecoder | None = None,
         alignment_head: AlignmentHead | None = None,
         graphs: GraphRecorder | None = None,
+        uses_kernel: bool = True,
     ) -> None:
         num_positions = max_positions + max_nodes
         super().__init__(
@@ -141,7 +143,7 @@ class SlotDecoder(CachedDecoder):
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
         self._load(state, head_of)
-        self._kernel = kernel_for(self.device, dtype, self._dim, max_nodes)
+        self._kernel = kernel_for(self.device, dtype, self._dim, max_nodes) if uses_kernel else None
         self.graphs = None if graphs is None else self._record(graphs)
 
     @torch.inference_mode()

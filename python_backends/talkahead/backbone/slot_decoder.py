@@ -326,11 +326,11 @@ class SlotDecoder(CachedDecoder):
         batch, span = prompts.shape[:2]
         counts = torch.tensor(lengths, device=self.device)
         where = torch.tensor(slots, device=self.device)
-        positions = torch.arange(span, device=self.device).repeat(batch, 1)
-        is_valid = positions < counts[:, None]
-        positions = positions[is_valid]  # [T]
-        packed = torch.nonzero(is_valid.flatten()).squeeze(1)  # where each of the T rows lies among the B P
-        written = self.cache.rows_at(where.repeat_interleave(counts), positions)
+        # [T] each; what the host knows it works out, so that it need not wait for the device.
+        positions = torch.cat([torch.arange(length) for length in lengths]).to(self.device)
+        lines = torch.arange(batch).repeat_interleave(torch.tensor(lengths)).to(self.device)
+        packed = lines * span + positions  # where each of the T rows lies among the B P
+        written = self.cache.rows_at(where[lines], positions)
         rotations = self._rotations[positions][:, None]
         x = prompts.to(self.device, self.dtype).flatten(0, 1)[packed]
         padded = x.new_zeros(batch * span, self._heads + 2 * self._kv_heads, self._dim)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
+from talkahead.speculation import host_reads
 from talkahead.speculation.contracts import Scored
 from talkahead.speculation.rows import Rows
 
@@ -41,6 +42,8 @@ def feed(
     ends: Tensor,
     inputs: Callable[[Tensor], Tensor],
     seen: Callable[[Tensor, Tensor], None] | None = None,
+    *,
+    most: int,
 ) -> Tensor:
     """Bring each row's KV up to position `ends` [S], excluded; the logits [S, V] behind its last position.
 
@@ -50,12 +53,13 @@ def feed(
     Args:
         inputs: from positions int64 [S, W] to the first layer's input [S, W, D].
         seen: is told positions and the hidden states [S, W, D] there; behind `ends`, anything.
+        most: that a row may lack, as far as is known; it goes by this where the host should not look.
     """
     logits: Tensor | None = None
     lengths = decoder.lengths(rows)
     while True:
         left = ends - lengths
-        longest = int(left.max())
+        longest = int(left.max()) if host_reads.are_free(left) else most
         width = min(longest, decoder.max_nodes)
         places = lengths[:, None] + torch.arange(width, device=ends.device)
         counts = left.clamp(0, width)
@@ -67,6 +71,7 @@ def feed(
         if longest <= width:
             return logits
         lengths = lengths + counts
+        most -= width
 
 
 class PositionTable:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.drafting.backlog import Backlog
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.native_chain import ChainTables, NativeChain, native_decoders
@@ -47,6 +48,7 @@ class DraftLmDrafter:
         self._said = PositionTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
         self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
         self._fed = torch.zeros((slots, length - 1), dtype=torch.int64, device=device)
+        self._backlog = Backlog(slots)
         self._native = self._native_chain(native_decoders([decoder]))
 
     def _native_chain(self, decoders: list[NativeDecoder]) -> NativeChain | None:
@@ -74,6 +76,7 @@ class DraftLmDrafter:
             rows,
             prompts + context.positions + 1,
             lambda places: self._embedded(self._said.at(rows, places - prompts[:, None])),
+            most=self._backlog.most(rows),
         )
         one = torch.ones_like(prompts)
         for depth in range(context.draft_request.length(self.length) - 1):
@@ -98,11 +101,17 @@ class DraftLmDrafter:
         right = num_right(rows.take(self._fed), said, accepted.counts - 1)
         known = rows.take(self._num_prompt) + context.positions + 1 + right
         self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
+        if tree.shape.is_root_alone:
+            self._backlog.missed(rows, tokens=1)
+        else:
+            # The root, and the last drafted token where all were said: nothing was drawn behind it.
+            self._backlog.fed(rows, most=2)
 
     def admit(
         self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None
     ) -> None:
         self._decoder.prefill(slots, prompts, lengths)
+        self._backlog.admitted(slots)
         self._num_prompt[slots] = torch.tensor(lengths, device=self._num_prompt.device)
 
     def release(self, slot: int) -> None:

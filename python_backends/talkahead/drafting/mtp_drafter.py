@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.drafting.backlog import Backlog
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
@@ -67,6 +68,7 @@ class MtpDrafter:
         """What each module is fed: at position i the state of the one before it, the target's first."""
         self._num_prompt = torch.zeros(first.num_slots, dtype=torch.int64, device=first.device)
         self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
+        self._backlogs = [Backlog(first.num_slots) for _ in range(self.length)]
         self._native = self._native_chain(native_decoders(self._decoders))
 
     def _native_chain(self, decoders: list[NativeDecoder]) -> NativeChain | None:
@@ -118,6 +120,7 @@ class MtpDrafter:
             prompts + context.positions + 1,
             lambda places: self._inputs(module, behind, rows, places - prompts[:, None]),
             seen,
+            most=self._backlogs[behind].most(rows),
         )
 
     def _inputs(self, module: MtpModule, behind: int, rows: Rows, places: Tensor) -> Tensor:
@@ -141,6 +144,13 @@ class MtpDrafter:
         self._states[0].put(rows, places, torch.cat([context.hidden[:, None], behind], dim=1))
         if self._sees_tokens:
             self._cut_back(context, num_right(rows.take(self._drafted), said, accepted.counts))
+        most = int(accepted.path.shape[1])
+        for module, backlog in enumerate(self._backlogs):
+            if module < tree.num_nodes - 1:
+                # What was accepted was drafted: less of it is cut back than a module is behind the root.
+                backlog.fed(rows, max(most, module + 1))
+            else:
+                backlog.missed(rows, most, cut=module)
 
     def _cut_back(self, context: Context, right: Tensor) -> None:
         """Keep what was fed with frames that were said: `right` [S] of those behind the root."""
@@ -153,6 +163,8 @@ class MtpDrafter:
     ) -> None:
         for slot in slots:
             self.release(slot)
+        for backlog in self._backlogs:
+            backlog.admitted(slots)
         if hidden is not None:
             self._see_prompts(slots, hidden, [length - 1 for length in lengths])
 

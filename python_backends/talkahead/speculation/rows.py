@@ -6,11 +6,15 @@ Shapes: R slots, S rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+_NONE: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,16 +24,20 @@ class Rows:
     Args:
         slots: int64 [S], all different.
         view: the same slots, where they are neighbours in rising order; else None.
+        listed: the same slots on the host, where it knows them; else none.
     """
 
     slots: Tensor
     view: slice | None = None
+    listed: npt.NDArray[np.int64] = field(default_factory=lambda: _NONE)
 
     @classmethod
     def of(cls, slots: Sequence[int], device: torch.device | str = "cpu") -> Self:
         first, beyond = slots[0], slots[0] + len(slots)
         is_run = list(slots) == list(range(first, beyond))
-        return cls(torch.tensor(slots, device=device), slice(first, beyond) if is_run else None)
+        return cls(
+            torch.tensor(slots, device=device), slice(first, beyond) if is_run else None, np.array(slots)
+        )
 
     def take(self, column: Tensor) -> Tensor:
         """[S, ...] of what is kept by slot [R, ...]: a view of neighbours, else a copy."""

@@ -17,9 +17,12 @@ from replayed import Replayed
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_lm_kind import draft_lm_drafter
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.mtp_kind import mtp_drafter
 from talkahead.engine import decode_step
-from talkahead.engine.decode_step import DecodeStep
+from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.method import Method
 from talkahead.speculation import host_reads
 from talkahead.speculation.allowed_by_step import AllowedByStep
@@ -37,11 +40,14 @@ from tiny_talker import (
     POSITIONS,
     SLOTS,
     TREE,
+    WIDTH,
     Pool,
-    Utterance,
+    SometimesDrafter,
+    make_cut,
     make_drafter,
     make_heads,
     make_llama,
+    make_modules,
     utterances_of,
 )
 from torch import Tensor
@@ -115,9 +121,15 @@ def llama() -> Llama:
 
 
 def drafter_on_meta(name: str, llama: Llama) -> Drafter:
+    pool = DraftPool(SLOTS, POSITIONS, torch.bfloat16, "meta")
+    state = {name: value.float() for name, value in llama.state_dict().items()}
     if name == "none":
         return NullDrafter()
-    return HeadsDrafter(make_heads(llama).to(META, torch.float32), TREE)
+    if name == "heads":
+        return HeadsDrafter(make_heads(llama).to(META, torch.float32), TREE)
+    if name == "draft_lm":
+        return draft_lm_drafter(make_cut(llama).float(), pool, DraftOptions(4))
+    return mtp_drafter(make_modules(llama, name).float(), state, pool, DraftOptions())
 
 
 RULES = {
@@ -127,22 +139,44 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("verifier", VERIFIERS)
-@pytest.mark.parametrize("drafter", ["none", "heads"])
+PAIRS = [
+    (drafter, verifier, rules)
+    for drafter in ("none", "heads", "mtp", "mtp of the prompt", "draft_lm")
+    for verifier in VERIFIERS
+    for rules in RULES
+    if drafter in ("none", "heads") or rules == "no rules"
+]
+
+
+@pytest.mark.parametrize(("drafter", "verifier", "rules"), PAIRS)
 def test_nothing_passes_between_host_and_device_while_a_step_runs(
-    drafter: str, verifier: str, rules: HistoryRules, llama: Llama, monkeypatch: pytest.MonkeyPatch
+    drafter: str, verifier: str, rules: str, llama: Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Method(drafter_on_meta(drafter, llama), verifier_of(verifier, llama), rules=rules)
+    own = Method(drafter_on_meta(drafter, llama), verifier_of(verifier, llama), rules=RULES[rules])
     step = DecodeStep(decoder_on_meta(llama, Replayed()), NullDrafter(), MatchVerifier())
     for slot in range(SLOTS):
         step.assign(slot, own)
     slots = [3, 0, 4]
     with without_values(monkeypatch):
-        step.run(slots)  # brings tables to the device, once
+        for _ in range(2):
+            step.run(slots)  # tables of what is new are brought to the device, once
         with Traffic() as traffic:
             step.run(slots)
     assert traffic.seen == []
+
+
+@pytest.mark.parametrize("drafter", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
+def test_prompts_are_brought_to_the_device_and_waited_for_once(
+    drafter: str, llama: Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = DecodeStep(decoder_on_meta(llama), drafter_on_meta(drafter, llama), MatchVerifier())
+    admissions = [
+        Admission(slot, torch.randn(3 + slot, WIDTH), PLAIN, slot, 0, history=torch.arange(slot))
+        for slot in (2, 0)
+    ]
+    with Traffic() as traffic, pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        step.admit(admissions)
+    assert {one.split(".")[1] for one in traffic.seen} <= {"copy_", "to", "_to_copy"}
 
 
 def test_methods_side_by_side_pass_nothing_either(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,13 +207,10 @@ def looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_reads, "are_free", lambda tensor: False)
 
 
-def said(utterances: Sequence[Utterance]) -> list[list[int]]:
-    return [one.tokens for one in utterances]
-
-
 def spoken(
     llama: Llama, drafter: Drafter, temperature: float, graphs: Replayed | None = None
-) -> list[list[int]]:
+) -> list[tuple[list[int], int]]:
+    """What was said, and in how many steps: with worse drafts it takes more."""
     pool = Pool(llama, drafter, in_disorder=True)
     if graphs is not None:
         pool.backbone = SlotDecoder(
@@ -194,21 +225,20 @@ def spoken(
         pool.step = DecodeStep(pool.backbone, drafter, MatchVerifier())
     utterances = utterances_of(temperature, 8)
     pool.speak(utterances)
-    return said(utterances)
+    return [(one.tokens, one.steps) for one in utterances]
 
 
-@pytest.mark.parametrize("kind", ["none", "heads", "mtp"])
-@pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_without_looking_the_same_is_said(
-    kind: str, temperature: float, llama: Llama, request: pytest.FixtureRequest
+@pytest.mark.parametrize("skips", [False, True], ids=["each step", "now and then"])
+@pytest.mark.parametrize("kind", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
+def test_without_looking_the_same_is_said_in_as_many_steps(
+    kind: str, skips: bool, llama: Llama, request: pytest.FixtureRequest
 ) -> None:
     def drafter() -> Drafter:
-        return NullDrafter() if kind == "none" else make_drafter(kind, llama)
+        own = NullDrafter() if kind == "none" else make_drafter(kind, llama)
+        return SometimesDrafter(own) if skips else own
 
-    expected = spoken(llama, drafter(), temperature)
-    assert spoken(llama, drafter(), temperature, graphs := Replayed()) == expected
-    assert graphs.replays
+    expected = spoken(llama, drafter(), 0.9)
+    assert spoken(llama, drafter(), 0.9, graphs := Replayed()) == expected
     request.getfixturevalue("looks_at_nothing")
-    assert spoken(llama, drafter(), temperature) == expected
-    assert spoken(llama, drafter(), temperature, graphs := Replayed()) == expected
-    assert graphs.replays
+    assert spoken(llama, drafter(), 0.9, again := Replayed()) == expected
+    assert graphs.replays and again.replays

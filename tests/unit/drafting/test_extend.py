@@ -71,7 +71,8 @@ def test_feeding_in_rounds(make: MakeDecoder, tolerance: float) -> None:
             states[lines[:, None], places.clamp_max(LENGTH - 1)] = hidden.double()
 
         logits = feed(
-            decoder, rows, torch.tensor(ends), lambda places: embedded[lines[:, None], places], seen
+            *(decoder, rows, torch.tensor(ends), lambda places: embedded[lines[:, None], places], seen),
+            most=LENGTH,
         )
         for row, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             expected = llama.lm_head(truth[row, end - 1])

@@ -31,7 +31,7 @@ from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.next_roots import advance_rows
 from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
-from talkahead.speculation.sampling import SamplingSettings, draw
+from talkahead.speculation.sampling import SamplingSettings, draw, support_of
 from talkahead.speculation.token_tree import TokenTree
 
 _METHODS = 64
@@ -158,6 +158,7 @@ class DecodeStep:
         self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
         zeros = torch.zeros(slots, dtype=torch.float64, device=device)
         self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
+        self._supports: list[int | None] = [None] * slots
         wholes = (torch.zeros_like(self._positions) for _ in range(3))
         self._repetition = RepetitionSettings(zeros + 1.0, *wholes)
 
@@ -214,6 +215,9 @@ class DecodeStep:
             column([one.top_k for one in options], torch.int64),
             column([one.top_p for one in options], torch.float64),
         )
+        for admission in admissions:
+            own = admission.options
+            self._supports[admission.slot] = support_of(own.temperature, own.top_k)
         self._repetition[where] = RepetitionSettings(
             column([one.repetition_penalty for one in options], torch.float64),
             column([one.ras_win_len for one in options], torch.int64),
@@ -280,9 +284,14 @@ class DecodeStep:
             hidden=rows.take(self._hidden),
             frames=rows.take(self._frames),
             keys=rows.take(self._keys),
-            settings=SamplingSettings(*map(rows.take, self._settings.columns)),
+            settings=SamplingSettings(*map(rows.take, self._settings.columns), support=self._support(slots)),
             repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),
         )
+
+    def _support(self, slots: Sequence[int]) -> int | None:
+        """The widest of the rows'."""
+        own = [self._supports[slot] for slot in slots]
+        return None if None in own else max(one for one in own if one is not None)
 
     def _write_back(self) -> None:
         """Bring what steps have written back to the slots."""

@@ -44,4 +44,4 @@ class ContextAddresses:
         held = tuple(one.contiguous() for one in (*own[:3], own[3].to(torch.float32)))
         is_state = all(one is other for one, other in zip(held, own, strict=True))
         roots, positions, keys, hidden = (one.data_ptr() for one in held)
-        return cls(roots, positions, keys, hidden, settings_columns(vars(context.settings)), is_state, held)
+        return cls(roots, positions, keys, hidden, settings_columns(context.settings.by_name), is_state, held)

@@ -5,7 +5,7 @@ Shapes: S streams, N nodes each, T draws of each node, R rows of logits, V vocab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
@@ -32,12 +32,25 @@ class SamplingSettings(RowColumns):
         is_sampled: bool, the temperature is above 0.
         top_k: int64; the vocabulary's size turns it off.
         top_p: float64 in (0, 1]; 1 turns it off.
+        support: tokens that any row can be drawn from at most, as far as the host knows; None: all. Away from
+            the CPU, where it does not look at top-k itself, it goes by this.
     """
 
     sharpness: Tensor
     is_sampled: Tensor
     top_k: Tensor
     top_p: Tensor
+    support: int | None = field(default=None, kw_only=True)
+
+    @property
+    def by_name(self) -> dict[str, Tensor]:
+        """What rows have."""
+        own = {"sharpness": self.sharpness, "is_sampled": self.is_sampled}
+        return {**own, "top_k": self.top_k, "top_p": self.top_p}
+
+    @property
+    def columns(self) -> tuple[Tensor, ...]:
+        return (self.sharpness, self.is_sampled, self.top_k, self.top_p)
 
     @classmethod
     def of(cls, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Self:
@@ -59,7 +72,8 @@ class SamplingSettings(RowColumns):
         """Each row `times` times in a row: the settings of a tree's nodes."""
         if times == 1:
             return self
-        return SamplingSettings(*(column.repeat_interleave(times) for column in self.columns))
+        columns = (column.repeat_interleave(times) for column in self.columns)
+        return SamplingSettings(*columns, support=self.support)
 
 
 @dataclass(frozen=True)
@@ -75,15 +89,20 @@ class Candidates:
     weights: Tensor
 
 
+def support_of(temperature: float, top_k: int) -> int | None:
+    """The most tokens that a row of these settings can be drawn from; None: all."""
+    return 1 if temperature == 0 else top_k or None
+
+
 def candidates(logits: Tensor, settings: SamplingSettings, width: int = NARROW) -> Candidates:
     """Apply temperature, then top-k, then top-p (of what top-k left), as transformers does.
 
     `width` changes no result: when a row's support reaches beyond it, all rows are looked at whole. Where the
-    host cannot see that, they are from the beginning.
+    host cannot see that, it goes by the support that the settings name.
     """
     vocabulary = int(logits.shape[-1])
     sees = host_reads.are_free(logits)
-    width = min(width, vocabulary) if sees else vocabulary
+    width = min(width if sees else settings.support or vocabulary, vocabulary)
     sharpness = settings.sharpness[:, None]
     top, tokens = torch.topk(logits, width)
     scaled = top.to(torch.float64) * sharpness
@@ -93,7 +112,7 @@ def candidates(logits: Tensor, settings: SamplingSettings, width: int = NARROW) 
         weights = _limited(weights, settings.top_k[:, None], vocabulary)
     kept = torch.cumsum(weights, dim=-1) - weights < settings.top_p[:, None]
     weights = weights * kept
-    if width < vocabulary and bool((_reaches_beyond(weights, settings, vocabulary)).any()):
+    if sees and width < vocabulary and bool((_reaches_beyond(weights, settings, vocabulary)).any()):
         return candidates(logits, settings, vocabulary)
     return Candidates(tokens, weights)
 
@@ -123,7 +142,7 @@ def draw(logits: Tensor, settings: SamplingSettings, streams: Tensor, positions:
     """
     sampler = _native(logits)
     if sampler is not None:
-        return sampler.draw(logits, vars(settings), streams, positions)
+        return sampler.draw(logits, settings.by_name, streams, positions)
     return draw_in_torch(logits, settings, streams, positions)
 
 
@@ -179,7 +198,7 @@ def probabilities(logits: Tensor, settings: SamplingSettings) -> Tensor:
     """
     sampler = _native(logits)
     if sampler is not None:
-        return sampler.probabilities(logits, vars(settings))
+        return sampler.probabilities(logits, settings.by_name)
     return probabilities_in_torch(logits, settings)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.no_early_end import NoEarlyEnd
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.sampling import SamplingSettings, candidates, draw, support_of
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.verifier_options import VerifierOptions
@@ -242,3 +244,29 @@ def test_without_looking_the_same_is_said_in_as_many_steps(
     request.getfixturevalue("looks_at_nothing")
     assert spoken(llama, drafter(), 0.9, again := Replayed()) == expected
     assert graphs.replays and again.replays
+
+
+@pytest.mark.parametrize(
+    ("options", "support"),
+    [
+        ([(0.8, 5, 1.0), (0.0, 0, 1.0), (1.2, 9, 0.7)], 9),
+        ([(0.8, 0, 0.9), (1.0, 4, 1.0)], None),
+        ([(0.0, 50, 0.5)], 1),
+    ],
+)
+def test_draws_look_at_no_more_tokens_than_the_settings_allow(
+    options: list[tuple[float, int, float]], support: int | None, request: pytest.FixtureRequest
+) -> None:
+    known = [support_of(temperature, top_k) for temperature, top_k, _ in options]
+    assert (None if None in known else max(one or 0 for one in known)) == support
+    columns = [torch.tensor(column) for column in zip(*options, strict=True)]
+    settings = SamplingSettings.of(columns[0].double(), columns[1], columns[2].double())
+    rows, keys = len(options), torch.arange(len(options))
+    logits = 3 * torch.randn((rows, 4, 40), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    positions = torch.arange(4).repeat(rows, 1)
+    expected = draw(logits, settings, keys, positions)
+    request.getfixturevalue("looks_at_nothing")
+    told = replace(settings, support=support)
+    assert candidates(logits[:, 0], told).tokens.shape[1] == (support or 40)
+    assert torch.equal(draw(logits, told, keys, positions), expected)
+    assert torch.equal(draw(logits, settings, keys, positions), expected)

@@ -1,15 +1,12 @@
-"""A recorder of graphs without a device: what it has recorded is called again, and writes where it wrote."""
+"""A recorder of graphs without a device: what it has recorded is done again, on the same tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from talkahead.backbone.forward_graphs import Recorded
-from torch import Tensor
-
 
 class Replayed:
-    """As `CudaGraphs`, it calls a forward some times before the one whose outputs stay where they are.
+    """As `CudaGraphs`, it has work done some times before the one that it records.
 
     Attributes:
         replays: of all graphs together.
@@ -18,13 +15,12 @@ class Replayed:
     def __init__(self) -> None:
         self.replays = 0
 
-    def record(self, forward: Callable[[], tuple[Tensor, Tensor]]) -> Recorded:
-        forward()
-        outputs = forward()
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        work()
+        work()
 
         def replay() -> None:
             self.replays += 1
-            for output, computed in zip(outputs, forward(), strict=True):
-                output.copy_(computed)
+            work()
 
-        return Recorded(replay, outputs)
+        return replay

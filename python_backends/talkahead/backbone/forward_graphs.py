@@ -38,19 +38,12 @@ class StepInputs:
     ancestors: Tensor
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A graph: `replay` computes `outputs` anew from what lies in its inputs."""
-
-    replay: Callable[[], None]
-    outputs: tuple[Tensor, Tensor]
-
-
 class GraphRecorder(Protocol):
     """All that a device has to do for it: `CudaGraphs`."""
 
-    def record(self, forward: Callable[[], tuple[Tensor, Tensor]]) -> Recorded:
-        """Calls `forward` some times before it records it; what it computes meanwhile must harm nothing."""
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What does the same again, on the same tensors. Calls `work` some times before it records it, which
+        must harm nothing."""
 
 
 class ForwardGraphs:
@@ -58,7 +51,8 @@ class ForwardGraphs:
 
     Args:
         forward: computes a step as it is, without a word to the host.
-        width, dtype: of `embedded`.
+        width, vocabulary: of hidden states and logits.
+        dtype: of both, and of `embedded`.
         most_rows, most_nodes: of a step.
         spare: the slot of rows that are padding.
 
@@ -72,6 +66,7 @@ class ForwardGraphs:
         recorder: GraphRecorder,
         *,
         width: int,
+        vocabulary: int,
         dtype: torch.dtype,
         most_rows: int,
         most_nodes: int,
@@ -81,7 +76,7 @@ class ForwardGraphs:
         self.tell: Callable[[bool], None] = _tell_nobody
         self._spare = spare
         self._rows, self._nodes = _sizes(most_rows), _sizes(most_nodes)
-        self._places = _Places.of(most_rows, most_nodes, width, dtype, spare, device)
+        self._places = _Places.of(most_rows, most_nodes, (width, vocabulary), dtype, spare, device)
         # The largest first: what it takes of the device's memory, the others make do with.
         self._graphs = {
             (rows, nodes): self._record(forward, recorder, rows, nodes)
@@ -89,9 +84,14 @@ class ForwardGraphs:
             for nodes in reversed(self._nodes)
         }
 
-    def _record(self, forward: Forward, recorder: GraphRecorder, rows: int, nodes: int) -> Recorded:
-        inputs = self._places.of_size(rows, nodes)
-        return recorder.record(lambda: forward(inputs))
+    def _record(self, forward: Forward, recorder: GraphRecorder, rows: int, nodes: int) -> Callable[[], None]:
+        inputs, outputs = self._places.inputs(rows, nodes), self._places.outputs(rows, nodes)
+
+        def work() -> None:
+            for place, computed in zip(outputs, forward(inputs), strict=True):
+                place.copy_(computed)
+
+        return recorder.record(work)
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -106,10 +106,9 @@ class ForwardGraphs:
             self.tell(False)
             return None
         size = self._rows[bisect_left(self._rows, count)], self._nodes[bisect_left(self._nodes, nodes)]
-        self._fill(self._places.of_size(*size), inputs)
-        graph = self._graphs[size]
-        graph.replay()
-        logits, hidden = (one[:count, :nodes] for one in graph.outputs)
+        self._fill(self._places.inputs(*size), inputs)
+        self._graphs[size]()
+        logits, hidden = (one[:count, :nodes] for one in self._places.outputs(*size))
         self.tell(True)
         return logits, hidden
 
@@ -127,39 +126,61 @@ class ForwardGraphs:
 
 @dataclass(frozen=True)
 class _Places:
-    """The buffers, which all sizes share; flat."""
+    """The buffers, flat; all sizes share them, for one runs at a time."""
 
     embedded: Tensor
     slots: Tensor
     depths: Tensor
     ancestors: dict[int, Tensor]
     """By nodes: one size's own trees must not be taken for another's."""
-    width: int
+    logits: Tensor
+    hidden: Tensor
+    widths: tuple[int, int]
+    """Of hidden states and logits."""
 
     @classmethod
     def of(
-        cls, rows: int, nodes: int, width: int, dtype: torch.dtype, spare: int, device: torch.device
+        cls,
+        rows: int,
+        nodes: int,
+        widths: tuple[int, int],
+        dtype: torch.dtype,
+        spare: int,
+        device: torch.device,
     ) -> _Places:
-        sizes = _sizes(nodes)
-        most_rows, most_nodes = _sizes(rows)[-1], sizes[-1]
+        embedded, logits, hidden = (
+            torch.zeros(rows * nodes * width, dtype=dtype, device=device)
+            for width in (widths[0], *widths[::-1])
+        )
         return cls(
-            torch.zeros(most_rows * most_nodes * width, dtype=dtype, device=device),
-            torch.full((most_rows,), spare, dtype=torch.int64, device=device),
-            torch.zeros(most_rows * most_nodes, dtype=torch.int64, device=device),
+            embedded,
+            torch.full((rows,), spare, dtype=torch.int64, device=device),
+            torch.zeros(rows * nodes, dtype=torch.int64, device=device),
             {
-                size: torch.eye(size, dtype=torch.bool, device=device).repeat(most_rows, 1, 1)
-                for size in sizes
+                size: torch.eye(size, dtype=torch.bool, device=device).repeat(rows, 1, 1)
+                for size in _sizes(nodes)
             },
-            width,
+            logits,
+            hidden,
+            widths,
         )
 
-    def of_size(self, rows: int, nodes: int) -> StepInputs:
+    def inputs(self, rows: int, nodes: int) -> StepInputs:
         return StepInputs(
-            self.embedded[: rows * nodes * self.width].view(rows, nodes, self.width),
+            self._sized(self.embedded, rows, nodes, self.widths[0]),
             self.slots[:rows],
-            self.depths[: rows * nodes].view(rows, nodes),
+            self._sized(self.depths, rows, nodes, 1)[..., 0],
             self.ancestors[nodes][:rows],
         )
+
+    def outputs(self, rows: int, nodes: int) -> tuple[Tensor, Tensor]:
+        """Logits and hidden states."""
+        width, vocabulary = self.widths
+        return self._sized(self.logits, rows, nodes, vocabulary), self._sized(self.hidden, rows, nodes, width)
+
+    @staticmethod
+    def _sized(flat: Tensor, rows: int, nodes: int, width: int) -> Tensor:
+        return flat[: rows * nodes * width].view(rows, nodes, width)
 
 
 def _sizes(most: int) -> list[int]:

@@ -152,6 +152,7 @@ class SlotDecoder(CachedDecoder):
             lambda inputs: self._forward(inputs, Rows(inputs.slots)),
             recorder,
             width=self.hidden_size,
+            vocabulary=self.vocab_size,
             dtype=self.dtype,
             most_rows=self.num_slots,
             most_nodes=self.max_nodes,

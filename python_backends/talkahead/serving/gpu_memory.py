@@ -9,6 +9,7 @@ from typing import Self
 
 import torch
 
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory, shown
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_artifact import count_draft_bytes
@@ -28,25 +29,41 @@ class GpuMemory:
 
     Args:
         talker: its weights, keys and values.
+        steps: what the largest step's logits lie in, and are computed in.
         drafts: all that drafts for it.
         neighbours: the weights of the models beside it, as their files hold them.
     """
 
     talker: DecoderMemory
+    steps: int
     drafts: int
     neighbours: int
 
     @classmethod
-    def of(cls, config: ModelConfig, talker: DecoderMemory, drafters: Sequence[str], pool: DraftPool) -> Self:
+    def of(
+        cls,
+        config: ModelConfig,
+        shape: DecoderConfig,
+        talker: DecoderMemory,
+        max_nodes: int,
+        drafters: Sequence[str],
+        pool: DraftPool,
+    ) -> Self:
+        logits = talker.num_slots * max_nodes * shape.vocab_size * torch.float32.itemsize
         drafts = sum(
             count_draft_bytes(draft_folder(config.folder, name), config.folder, pool) for name in drafters
         )
         neighbours = sum(_weight_bytes(config.artifact_folder(model)) for model in _NEIGHBOURS)
-        return cls(talker, drafts, neighbours)
+        return cls(talker, 2 * logits, drafts, neighbours)
 
     @property
     def total(self) -> int:
-        return self.talker.total + self.drafts + self.neighbours + _CONTEXTS
+        return self.own + self.neighbours + _CONTEXTS
+
+    @property
+    def own(self) -> int:
+        """Of the talker's process."""
+        return self.talker.total + self.steps + self.drafts
 
     def refuse_beyond(self, free: int, total: int, device: str) -> None:
         """Raises TalkaheadError where the GPU has not so much, or others hold too much of it.
@@ -55,18 +72,18 @@ class GpuMemory:
             free, total: bytes of the GPU. Models that have been loaded hold their part already.
             device: its name.
         """
-        taken = self.talker.total + self.drafts
-        if self.total <= total and taken <= free:
+        if self.total <= total and self.own <= free:
             return
         fitting = (
             f"it has {shown(total)}, and the server takes {shown(self.total)}"
             if self.total > total
-            else f"{shown(free)} of its {shown(total)} are free, and the talker takes {shown(taken)}"
+            else f"{shown(free)} of its {shown(total)} are free, and the talker takes {shown(self.own)}"
         )
-        short = max(self.total - total, taken - free)
+        short = max(self.total - total, self.own - free)
         slots = max(self.talker.num_slots - -(-short // self.talker.slot), 0)
         parts = (
             *self.talker.lines()[:-1],
+            f"steps {shown(self.steps)}",
             f"drafts {shown(self.drafts)}",
             f"encoder and codec {shown(self.neighbours)}",
             f"contexts {shown(_CONTEXTS)}",

@@ -96,7 +96,8 @@ def _load_backbone(
     if device.type == "cuda":
         whole = replace(one_slot, num_slots=num_slots)
         pool = _draft_pool(config, num_slots, speech.max_positions, device)
-        refuse_beyond_gpu(GpuMemory.of(config, whole, list(offer.drafters), pool), device)
+        taken = GpuMemory.of(config, shape, whole, max_nodes, list(offer.drafters), pool)
+        refuse_beyond_gpu(taken, device)
     backbone = load_decoder(
         shape,
         checkpoint,

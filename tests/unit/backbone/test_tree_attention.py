@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from talkahead.backbone.tree_attention import MOST_NODES, kernel_for, misfit
-from tree_attention_cases import CASES, NARROW, WIDE, Case, error_of
+from tree_attention_cases import CASES, NARROW, THROUGH_A_DECODER, WIDE, Case, error_of
 
 HERE = Path(__file__).parent
 TOLERANCES = {torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 3e-2}
@@ -49,6 +49,11 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
 @every_case
 def test_interpreted_it_equals_attention_written_out(case: Case, interpreted: dict[str, float]) -> None:
     assert interpreted[case.name] < TOLERANCES[case.dtype]
+
+
+@pytest.mark.needs("triton")
+def test_interpreted_a_decoder_scores_with_it_as_without(interpreted: dict[str, float]) -> None:
+    assert interpreted[THROUGH_A_DECODER] < 1e-5
 
 
 @pytest.mark.needs("gpu", "triton")

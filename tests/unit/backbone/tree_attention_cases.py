@@ -7,12 +7,21 @@ in Triton's interpreter, which has to be asked for before anything of Triton is 
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass
 
 import torch
+from replayed import Replayed
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.speculation.contracts import Accepted
+from talkahead.speculation.rows import Rows
+from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 from torch import Tensor
 
 SLOTS, KV_HEADS = 5, 2
+THROUGH_A_DECODER = "through a decoder"
 
 
 @dataclass(frozen=True)
@@ -108,5 +117,37 @@ def _written_out(queries: Tensor, kv: Tensor, slots: Tensor, lengths: Tensor, an
     return attended
 
 
+def decoder_error() -> float:
+    """The largest difference that the kernel makes to a decoder's logits, over steps of many sizes."""
+    from talkahead.backbone.tree_attention_kernel import attend
+
+    chance, both = random.Random(1), [_decoder(), _decoder()]
+    vars(both[1])["_kernel"] = attend
+    prompts = torch.randn((SLOTS, 30, both[0].hidden_size), generator=torch.Generator().manual_seed(2))
+    for one in both:
+        one.prefill(list(range(SLOTS)), prompts, [30, 1, 17, 8, 25])
+    error = 0.0
+    for nodes in (1, 4, 3, 1):
+        slots = chance.sample(range(SLOTS), 3)
+        shape = TreeShape((ROOT_PARENT, *(chance.randrange(node) for node in range(1, nodes))))
+        tree, rows = TokenTree(torch.randint(40, (3, nodes, 1)), shape), Rows.of(slots)
+        logits = [one.score(tree, rows).logits for one in both]
+        error = max(error, float((logits[0] - logits[1]).abs().max() / logits[0].abs().max()))
+        accepted = Accepted(
+            torch.zeros((3, 1), dtype=torch.int64), torch.ones(3, dtype=torch.int64), tree.ids[:, :1]
+        )
+        for one in both:
+            one.commit(accepted, tree.shape, rows)
+    return error
+
+
+def _decoder() -> SlotDecoder:
+    torch.manual_seed(3)
+    config = DecoderConfig(40, 39, 32, 48, 2, 6, KV_HEADS, 16, max_position_embeddings=128)
+    state = Llama(config).requires_grad_(False).state_dict()
+    return SlotDecoder(config, state, num_slots=SLOTS, max_positions=60, max_nodes=4, graphs=Replayed())
+
+
 if __name__ == "__main__":
-    print(json.dumps({case.name: error_of(case, "cpu") for case in CASES}))
+    errors = {case.name: error_of(case, "cpu") for case in CASES}
+    print(json.dumps({**errors, THROUGH_A_DECODER: decoder_error()}))

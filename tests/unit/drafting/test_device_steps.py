@@ -6,7 +6,7 @@ it and the CPU is seen. That the ways taken there bring the same tokens, a CPU s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from device_traffic import BRINGING, META, Traffic
 from replayed import Replayed
+from talkahead.backbone.cuda_graphs import CudaGraphs
+from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
@@ -53,36 +56,9 @@ from tiny_talker import (
     utterances_of,
 )
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-META = torch.device("meta")
 EOS = CONFIG.eos
 PLAIN = RequestOptions(temperature=0.8)
-
-
-class Traffic(TorchDispatchMode):
-    """Notes what passes between the host and a device, whichever way.
-
-    A number on the host may meet a device's tensor: it goes along with what is asked for.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., object],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> object:
-        found = func(*args, **(kwargs or {}))
-        tensors = [one for one in tree_leaves((args, kwargs, found)) if isinstance(one, Tensor) and one.dim()]
-        if len({one.device.type for one in tensors}) > 1 or "_local_scalar_dense" in str(func):
-            self.seen.append(str(func))
-        return found
 
 
 @contextmanager
@@ -122,16 +98,18 @@ def llama() -> Llama:
     return make_llama()
 
 
-def drafter_on_meta(name: str, llama: Llama) -> Drafter:
-    pool = DraftPool(SLOTS, POSITIONS, torch.bfloat16, "meta")
-    state = {name: value.float() for name, value in llama.state_dict().items()}
+def drafter_on(device: torch.device, name: str, llama: Llama, dtype: torch.dtype = torch.bfloat16) -> Drafter:
+    """One whose products are of `dtype`."""
+    pool = DraftPool(SLOTS, POSITIONS, dtype, str(device))
+    wide = torch.float32 if dtype is torch.bfloat16 else dtype
+    state = {name: value.to(wide) for name, value in llama.state_dict().items()}
     if name == "none":
         return NullDrafter()
     if name == "heads":
-        return HeadsDrafter(make_heads(llama).to(META, torch.float32), TREE)
+        return HeadsDrafter(make_heads(llama).to(device, wide), TREE)
     if name == "draft_lm":
-        return draft_lm_drafter(make_cut(llama).float(), pool, DraftOptions(4))
-    return mtp_drafter(make_modules(llama, name).float(), state, pool, DraftOptions())
+        return draft_lm_drafter(make_cut(llama).to(wide), pool, DraftOptions(4))
+    return mtp_drafter(make_modules(llama, name).to(wide), state, pool, DraftOptions())
 
 
 RULES = {
@@ -154,7 +132,7 @@ PAIRS = [
 def test_nothing_passes_between_host_and_device_while_a_step_runs(
     drafter: str, verifier: str, rules: str, llama: Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Method(drafter_on_meta(drafter, llama), verifier_of(verifier, llama), rules=RULES[rules])
+    own = Method(drafter_on(META, drafter, llama), verifier_of(verifier, llama), rules=RULES[rules])
     step = DecodeStep(decoder_on_meta(llama, Replayed()), NullDrafter(), MatchVerifier())
     for slot in range(SLOTS):
         step.assign(slot, own)
@@ -171,14 +149,14 @@ def test_nothing_passes_between_host_and_device_while_a_step_runs(
 def test_prompts_are_brought_to_the_device_and_waited_for_once(
     drafter: str, llama: Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = DecodeStep(decoder_on_meta(llama), drafter_on_meta(drafter, llama), MatchVerifier())
+    step = DecodeStep(decoder_on_meta(llama), drafter_on(META, drafter, llama), MatchVerifier())
     admissions = [
         Admission(slot, torch.randn(3 + slot, WIDTH), PLAIN, slot, 0, history=torch.arange(slot))
         for slot in (2, 0)
     ]
     with Traffic() as traffic, pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         step.admit(admissions)
-    assert {one.split(".")[1] for one in traffic.seen} <= {"copy_", "to", "_to_copy"}
+    assert traffic.kinds <= BRINGING
 
 
 def test_methods_side_by_side_pass_nothing_either(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +164,7 @@ def test_methods_side_by_side_pass_nothing_either(llama: Llama, monkeypatch: pyt
     for slot, (drafter, verifier) in enumerate(
         [("none", "match"), ("heads", "topk"), ("heads", "tolerance")]
     ):
-        step.assign(slot, Method(drafter_on_meta(drafter, llama), verifier_of(verifier, llama)))
+        step.assign(slot, Method(drafter_on(META, drafter, llama), verifier_of(verifier, llama)))
     with without_values(monkeypatch):
         step.run([0, 1, 2])
         with Traffic() as traffic:
@@ -210,22 +188,25 @@ def looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spoken(
-    llama: Llama, drafter: Drafter, temperature: float, graphs: Replayed | None = None
+    llama: Llama,
+    drafter: Drafter,
+    graphs: GraphRecorder | None = None,
+    device: torch.device | str = "cpu",
 ) -> list[tuple[list[int], int]]:
     """What was said, and in how many steps: with worse drafts it takes more."""
     pool = Pool(llama, drafter, in_disorder=True)
-    if graphs is not None:
-        pool.backbone = SlotDecoder(
-            llama.config,
-            llama.state_dict(),
-            num_slots=SLOTS,
-            max_positions=POSITIONS,
-            max_nodes=pool.max_nodes,
-            dtype=torch.float64,
-            graphs=graphs,
-        )
-        pool.step = DecodeStep(pool.backbone, drafter, MatchVerifier())
-    utterances = utterances_of(temperature, 8)
+    pool.backbone = SlotDecoder(
+        llama.config,
+        llama.state_dict(),
+        num_slots=SLOTS,
+        max_positions=POSITIONS,
+        max_nodes=pool.max_nodes,
+        dtype=torch.float64,
+        device=device,
+        graphs=graphs,
+    )
+    pool.step = DecodeStep(pool.backbone, drafter, MatchVerifier())
+    utterances = utterances_of(0.9, 8)
     pool.speak(utterances)
     return [(one.tokens, one.steps) for one in utterances]
 
@@ -239,11 +220,20 @@ def test_without_looking_the_same_is_said_in_as_many_steps(
         own = NullDrafter() if kind == "none" else make_drafter(kind, llama)
         return SometimesDrafter(own) if skips else own
 
-    expected = spoken(llama, drafter(), 0.9)
-    assert spoken(llama, drafter(), 0.9, graphs := Replayed()) == expected
+    expected = spoken(llama, drafter())
+    assert spoken(llama, drafter(), graphs := Replayed()) == expected
     request.getfixturevalue("looks_at_nothing")
-    assert spoken(llama, drafter(), 0.9, again := Replayed()) == expected
+    assert spoken(llama, drafter(), again := Replayed()) == expected
     assert graphs.replays and again.replays
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.needs("gpu"))])
+@pytest.mark.parametrize("kind", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
+def test_in_double_precision_every_device_says_the_same(device: str, kind: str, llama: Llama) -> None:
+    graphs: GraphRecorder = Replayed() if device == "cpu" else CudaGraphs(torch.device(device))
+    drafter = drafter_on(torch.device(device), kind, llama, torch.float64)
+    plain = [tokens for tokens, _ in spoken(llama, NullDrafter())]
+    assert [tokens for tokens, _ in spoken(llama, drafter, graphs, device)] == plain
 
 
 @pytest.mark.parametrize(

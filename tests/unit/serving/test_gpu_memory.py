@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_artifact import count_draft_bytes, load_drafter
@@ -19,34 +20,37 @@ from talkahead.serving.gpu_memory import GpuMemory
 from torch import Tensor
 
 GIB = 1 << 30
+SHAPE = DecoderConfig(50, 49, 32, 64, 2, 4, 2, 16)
 TALKER = Path(__file__).parents[3] / "model_repository" / "talker" / "1"
 SERVER = GpuMemory(
     DecoderMemory(6 * GIB, 0, GIB // 4, num_slots=16, num_positions=2048, spare_slots=1),
+    steps=GIB // 4,
     drafts=GIB,
     neighbours=GIB // 2,
 )
-"""6 and 4 and a quarter of the talker, 1, a half, and one and a half of contexts."""
+"""6 and 4 and a quarter of the talker, a quarter, 1, a half, and one and a half of contexts."""
 
 
 def test_what_fits_is_served() -> None:
-    assert SERVER.total == 13.25 * GIB
-    SERVER.refuse_beyond(int(11.25 * GIB), int(13.25 * GIB), "cuda:0 (a GPU)")
+    assert SERVER.total == 13.5 * GIB
+    SERVER.refuse_beyond(int(11.5 * GIB), int(13.5 * GIB), "cuda:0 (a GPU)")
 
 
 def test_a_gpu_that_is_too_small_is_refused_with_the_sum_and_the_slots_that_fit() -> None:
     with pytest.raises(TalkaheadError) as refused:
         SERVER.refuse_beyond(12 * GIB, 12 * GIB, "cuda:0 (a GPU)")
     assert str(refused.value) == (
-        "talker on cuda:0 (a GPU): it has 12.0 GiB, and the server takes 13.2 GiB; allowed: slots up to 11 "
+        "talker on cuda:0 (a GPU): it has 12.0 GiB, and the server takes 13.5 GiB; allowed: slots up to 10 "
         "(weights 6.0 GiB; embeddings 0 bytes; keys and values of 2,048 positions 256.0 MiB a slot; "
-        "16 slots 4.0 GiB; 1 more for padding; drafts 1.0 GiB; encoder and codec 512.0 MiB; contexts 1.5 GiB)"
+        "16 slots 4.0 GiB; 1 more for padding; steps 256.0 MiB; drafts 1.0 GiB; "
+        "encoder and codec 512.0 MiB; contexts 1.5 GiB)"
     )
     assert refused.value.code is Code.RESOURCE_EXHAUSTED
 
 
 def test_what_others_hold_of_it_counts() -> None:
     with pytest.raises(
-        TalkaheadError, match=r"11.0 GiB of its 80.0 GiB are free, and the talker takes 11.2 GiB"
+        TalkaheadError, match=r"11.0 GiB of its 80.0 GiB are free, and the talker takes 11.5 GiB"
     ):
         SERVER.refuse_beyond(11 * GIB, 80 * GIB, "cuda:0")
 
@@ -59,8 +63,9 @@ def test_weights_that_leave_no_room_for_a_slot_are_told_so() -> None:
 def test_the_shipped_server_is_counted_from_its_files(config_of: Callable[..., ModelConfig]) -> None:
     config = config_of("talker")
     own = replace(SERVER.talker, num_slots=4)
-    memory = GpuMemory.of(config, own, [], DraftPool.serving(4, 100))
+    memory = GpuMemory.of(config, SHAPE, own, 8, [], DraftPool.serving(4, 100))
     assert memory.drafts == 0
+    assert memory.steps == 2 * 4 * 8 * 50 * 4
     assert memory.neighbours == sum(
         path.stat().st_size
         for model in ("encoder", "vocoder")

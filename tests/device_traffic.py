@@ -1,0 +1,44 @@
+"""What a device would be asked, without one: on torch's device "meta" tensors have no values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+META = torch.device("meta")
+BRINGING = {"copy_", "to", "_to_copy"}
+"""What may bring tensors from one side to the other, outside of steps."""
+
+
+class Traffic(TorchDispatchMode):
+    """Notes what passes between the host and a device, whichever way.
+
+    A number on the host may meet a device's tensor: it goes along with what is asked for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
+        found = func(*args, **(kwargs or {}))
+        tensors = [one for one in tree_leaves((args, kwargs, found)) if isinstance(one, Tensor) and one.dim()]
+        if len({one.device.type for one in tensors}) > 1 or "_local_scalar_dense" in str(func):
+            self.seen.append(str(func))
+        return found
+
+    @property
+    def kinds(self) -> set[str]:
+        """The operations without their overloads."""
+        return {one.split(".")[1] for one in self.seen}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
-from talkahead.backbone.tree_attention import kernel_for
+from talkahead.backbone.tree_attention import AttentionShape, kernel_for
 from torch import Tensor
 from torch.nn import functional
 
@@ -24,7 +24,8 @@ def attentions(
     keys, values = torch.randn((2, rows, kv_heads, positions, dim), dtype=torch.bfloat16, device=device)
     slots, lengths = torch.arange(rows, device=device), torch.full((rows,), length, device=device)
     ancestors = torch.tril(torch.ones((nodes, nodes), dtype=torch.bool, device=device))
-    kernel = kernel_for(device, torch.bfloat16, dim, nodes)
+    shape = AttentionShape(heads, kv_heads, dim, positions, nodes)
+    kernel = kernel_for(device, torch.bfloat16, shape)
     if kernel is not None:
         sees = ancestors.expand(rows, nodes, nodes)
         yield KERNEL, lambda: kernel(queries, keys, values, slots, lengths, sees)

@@ -6,6 +6,7 @@ d head size, P prompt rows, B prompts, T rows of all prompts together, V vocabul
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +24,14 @@ from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.forward_graphs import ForwardGraphs, GraphRecorder, StepInputs
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.slot_cache import SlotCache
-from talkahead.backbone.tree_attention import kernel_for
+from talkahead.backbone.tree_attention import AttentionShape, kernel_for
 from talkahead.generation_config import AlignmentHead
 from talkahead.speculation import host_reads
 from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
+_LOG = logging.getLogger(__name__)
 _EXTENT_STEP = 32
 """Padded attention spans are multiples of this, so that few shapes occur."""
 
@@ -90,7 +92,7 @@ class SlotDecoder(CachedDecoder):
         head_of: a decoder of the same head, type and device, whose head is read in place of a copy.
         alignment_head: see `CachedDecoder`.
         graphs: records forwards of all sizes of a step now, to be replayed; one slot more is made for what
-            they are padded with. None: each is computed as it comes.
+            they are padded with. None: each is computed as it comes, and so they are where recording fails.
         uses_kernel: whether attention may have a kernel of its own, where one fits.
 
     Attributes:
@@ -143,11 +145,25 @@ class SlotDecoder(CachedDecoder):
         self._kv_heads = config.num_key_value_heads
         self._dim = config.head_dim
         self._load(state, head_of)
-        self._kernel = kernel_for(self.device, dtype, self._dim, max_nodes) if uses_kernel else None
+        attention = AttentionShape(self._heads, self._kv_heads, self._dim, num_positions, max_nodes)
+        self._kernel = kernel_for(self.device, dtype, attention) if uses_kernel else None
         self.graphs = None if graphs is None else self._record(graphs)
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether attention of steps has its own."""
+        return self._kernel is not None
+
+    def _record(self, recorder: GraphRecorder) -> ForwardGraphs | None:
+        """None, and a line in the log, where the device refuses; what it takes then is the eager way."""
+        try:
+            return self._recorded(recorder)
+        except RuntimeError as error:
+            _LOG.warning("forwards are computed one launch after another, not as graphs: %s", error)
+            return None
+
     @torch.inference_mode()
-    def _record(self, recorder: GraphRecorder) -> ForwardGraphs:
+    def _recorded(self, recorder: GraphRecorder) -> ForwardGraphs:
         return ForwardGraphs(
             lambda inputs: self._forward(inputs, Rows(inputs.slots)),
             recorder,

@@ -6,6 +6,7 @@ Shapes: S running rows, N nodes of a tree, H query heads, K KV heads, d head siz
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol
 
@@ -29,45 +30,56 @@ class TreeAttention(Protocol):
         ancestors [S, N, N]."""
 
 
-def kernel_for(device: torch.device, dtype: torch.dtype, dim: int, nodes: int) -> TreeAttention | None:
-    """The kernel, where it runs: on a CUDA device that has Triton, for keys of `dtype`, heads of `dim`, and
-    trees of up to so many nodes. Else None, and on a CUDA device a line in the log.
+@dataclass(frozen=True)
+class AttentionShape:
+    """What attention is asked for: query and KV heads, their width, positions of a slot, nodes of the largest
+    tree."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+    positions: int
+    nodes: int
+
+
+def kernel_for(device: torch.device, dtype: torch.dtype, shape: AttentionShape) -> TreeAttention | None:
+    """The kernel, where it runs: on a CUDA device that has Triton, for keys of `dtype`. Else None, and on a
+    CUDA device a line in the log.
     """
     if device.type != "cuda":
         return None
-    problem = misfit(dtype, dim, nodes)
+    problem = misfit(dtype, shape)
     if problem is None and find_spec("triton") is None:
         problem = "the Python package triton is not installed"
     if problem is None:
         try:
-            return _tried(device, dtype, dim)
+            return _tried(device, dtype, shape)
         except Exception as error:  # whatever compilers and drivers may raise: there is another way
             problem = f"it cannot run here: {type(error).__name__}: {error}"
     _LOG.warning("attention looks at all positions of a slot, without its kernel: %s", problem)
     return None
 
 
-def misfit(dtype: torch.dtype, dim: int, nodes: int) -> str | None:
+def misfit(dtype: torch.dtype, shape: AttentionShape) -> str | None:
     """Why the kernel does not compute this, or None."""
     if dtype not in _DTYPES:
         return f"keys are {dtype}; allowed: {', '.join(map(str, _DTYPES))}"
-    if dim not in _DIMS:
-        return f"heads are of {dim}; allowed: {', '.join(map(str, _DIMS))}"
-    if nodes > MOST_NODES:
-        return f"trees have up to {nodes} nodes; allowed: up to {MOST_NODES}"
+    if shape.dim not in _DIMS:
+        return f"heads are of {shape.dim}; allowed: {', '.join(map(str, _DIMS))}"
+    if shape.nodes > MOST_NODES:
+        return f"trees have up to {shape.nodes} nodes; allowed: up to {MOST_NODES}"
     return None
 
 
-def _tried(device: torch.device, dtype: torch.dtype, dim: int) -> TreeAttention:
-    """The kernel, once it has computed something there, which is when it is compiled."""
+def _tried(device: torch.device, dtype: torch.dtype, shape: AttentionShape) -> TreeAttention:
+    """The kernel, once it has computed the smallest and the largest tree there: it is compiled for each."""
     from talkahead.backbone.tree_attention_kernel import attend
 
-    queries = torch.zeros((1, 1, 1, dim), device=device)
-    keys = torch.zeros((1, 1, 1, dim), dtype=dtype, device=device)
+    keys = torch.zeros((1, shape.kv_heads, shape.positions, shape.dim), dtype=dtype, device=device)
     whole = torch.zeros(1, dtype=torch.int64, device=device)
-    attended = attend(
-        queries, keys, keys, whole, whole, torch.ones((1, 1, 1), dtype=torch.bool, device=device)
-    )
-    if bool(attended.any()):
-        raise ArithmeticError("a sum of zeros is not zero")
+    for nodes in {1, shape.nodes}:
+        queries = torch.zeros((1, nodes, shape.heads, shape.dim), device=device)
+        ancestors = torch.eye(nodes, dtype=torch.bool, device=device)[None]
+        if bool(attend(queries, keys, keys, whole, whole, ancestors).any()):
+            raise ArithmeticError("a sum of zeros is not zero")
     return attend

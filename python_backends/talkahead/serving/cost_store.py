@@ -16,6 +16,7 @@ import torch
 
 import talkahead
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig
 from talkahead.cpu_path import cpu_path
 from talkahead.engine.step_costs import StepCost, StepCosts
@@ -53,7 +54,7 @@ class Conditions:
             path=cpu_path(),
             device=device_name(backbone.device),
             dtype=config.parameters.get("precision", str(backbone.dtype)),
-            decoder=type(backbone).__name__,
+            decoder=_decoder_name(backbone),
             threads=torch.get_num_threads(),
             slots=backbone.num_slots,
             weights=weights_hash(config.folder),
@@ -64,6 +65,15 @@ class Conditions:
     @property
     def file_name(self) -> str:
         return f"step-costs-{_hash(json.dumps(asdict(self), sort_keys=True).encode())}.json"
+
+
+def _decoder_name(backbone: Backbone) -> str:
+    """With what it has of a device's own ways."""
+    name = type(backbone).__name__
+    if not isinstance(backbone, SlotDecoder):
+        return name
+    ways = {"graphs": backbone.graphs is not None, "kernel": backbone.has_kernel}
+    return " ".join([name, *(way for way, is_there in ways.items() if is_there)])
 
 
 def machine_hash() -> str:

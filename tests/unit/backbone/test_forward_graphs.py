@@ -116,6 +116,33 @@ def test_padding_leaves_other_slots_alone(llama: Llama) -> None:
     assert not torch.equal(graphed.cache._kv[:, :, [1, 2, 5]], before[:, :, [1, 2, 5]])
 
 
+class Refusing(Replayed):
+    """A device that takes one graph, and no more."""
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        if self.replays:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        self.replays += 1
+        return super().record(work)
+
+
+def test_a_device_that_refuses_is_served_eagerly_with_a_word(
+    llama: Llama, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused, eager = decoder(llama, Refusing()), decoder(llama)
+    assert refused.graphs is None
+    assert caplog.messages == [
+        "forwards are computed one launch after another, not as graphs: operation not permitted when stream "
+        "is capturing"
+    ]
+    prompts = torch.randn((1, 4, WIDTH), dtype=torch.float64)
+    logits = []
+    for one in (refused, eager):
+        one.prefill([2], prompts, [4])
+        logits.append(one.score(TokenTree(torch.tensor([[[3]]])), Rows.of([2])).logits)
+    close(*logits)
+
+
 class Summing:
     """A forward whose result says what it was given; and a recorder of it that notes where it reads."""
 

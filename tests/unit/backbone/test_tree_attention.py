@@ -11,13 +11,15 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from talkahead.backbone.tree_attention import MOST_NODES, kernel_for, misfit
+from talkahead.backbone.tree_attention import MOST_NODES, AttentionShape, kernel_for, misfit
 from tree_attention_cases import CASES, NARROW, THROUGH_A_DECODER, WIDE, Case, error_of
 
+SHAPE = AttentionShape(heads=8, kv_heads=2, dim=64, positions=300, nodes=8)
 HERE = Path(__file__).parent
 TOLERANCES = {torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 3e-2}
 """Of values around 1; what is not seen is ten thousand times as large."""
@@ -72,7 +74,7 @@ def test_it_compiles_for_gpus_and_fits_into_their_shared_memory(tmp_path: Path) 
 
 def test_a_cpu_has_no_kernel(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert kernel_for(torch.device("cpu"), WIDE, 64, 8) is None
+        assert kernel_for(torch.device("cpu"), WIDE, SHAPE) is None
     assert not caplog.records
 
 
@@ -92,14 +94,15 @@ def test_a_cpu_has_no_kernel(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_it_does_not_compute_is_left_to_torch_with_a_word(
     dtype: torch.dtype, dim: int, nodes: int, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert misfit(dtype, dim, nodes) == said
+    shape = replace(SHAPE, dim=dim, nodes=nodes)
+    assert misfit(dtype, shape) == said
     with caplog.at_level(logging.WARNING):
-        assert kernel_for(torch.device("cuda"), dtype, dim, nodes) is None
+        assert kernel_for(torch.device("cuda"), dtype, shape) is None
     assert caplog.messages == [f"attention looks at all positions of a slot, without its kernel: {said}"]
 
 
 def test_what_it_computes_is_no_misfit() -> None:
-    assert misfit(NARROW, 64, MOST_NODES) is None
+    assert misfit(NARROW, replace(SHAPE, nodes=MOST_NODES)) is None
 
 
 def test_a_device_that_cannot_run_it_is_left_to_torch_with_the_reason(
@@ -108,5 +111,5 @@ def test_a_device_that_cannot_run_it_is_left_to_torch_with_the_reason(
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, which can run it")
     with caplog.at_level(logging.WARNING):
-        assert kernel_for(torch.device("cuda"), NARROW, 64, 8) is None
+        assert kernel_for(torch.device("cuda"), NARROW, SHAPE) is None
     assert len(caplog.messages) == 1 and "without its kernel: " in caplog.messages[0]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from replayed import Replayed
+from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.llama import Llama
+from talkahead.backbone.slot_decoder import SlotDecoder
+from talkahead.config import ModelConfig
 from talkahead.cpu_path import cpu_path
 from talkahead.engine.step_costs import StepCost, StepCosts
 from talkahead.serving import cost_store
@@ -109,3 +115,15 @@ def test_the_doctor_finds_those_of_this_machine_and_talker(
 def test_weights_are_told_apart(repository: Path, drafting_repository: Path) -> None:
     plain, drafting = (folder / "talker" / "1" for folder in (repository, drafting_repository))
     assert weights_hash(plain) != weights_hash(drafting)
+
+
+def test_costs_of_a_devices_own_ways_are_their_own(config_of: Callable[..., ModelConfig]) -> None:
+    torch.manual_seed(0)
+    shape = DecoderConfig(20, 19, 32, 48, 1, 2, 1, 16)
+    state = Llama(shape).requires_grad_(False).state_dict()
+
+    def named(graphs: Replayed | None) -> str:
+        decoder = SlotDecoder(shape, state, num_slots=2, max_positions=8, graphs=graphs)
+        return Conditions.of(config_of("talker"), decoder).decoder
+
+    assert (named(None), named(Replayed())) == ("SlotDecoder", "SlotDecoder graphs")

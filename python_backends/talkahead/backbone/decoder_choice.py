@@ -120,7 +120,7 @@ def load_decoder(
         memory_bytes=memory_bytes,
         head_of=head_of if isinstance(head_of, SlotDecoder) else None,
         alignment_head=alignment_head,
-        graphs=CudaGraphs(torch.device(device)) if _has_graphs(device) else None,
+        graphs=CudaGraphs(torch.device(device)) if has_graphs(device) else None,
     )
 
 
@@ -141,7 +141,7 @@ def count_memory(
     """
     sizes = (config, kept, num_slots, max_positions + max_nodes)
     if not can_serve_natively(dtype, device):
-        spare_slots = 1 if _has_graphs(device) else 0
+        spare_slots = 1 if has_graphs(device) else 0
         return SlotDecoder.count_memory(*sizes, torchs_own(dtype), spare_slots=spare_slots)
     try:
         return NativeDecoder.count_memory(*sizes, dtype if can_multiply(dtype) else torch.float32)
@@ -149,7 +149,7 @@ def count_memory(
         return SlotDecoder.count_memory(*sizes, torch.float32)
 
 
-def _has_graphs(device: torch.device | str) -> bool:
+def has_graphs(device: torch.device | str) -> bool:
     """Whether a device's forwards are recorded."""
     return torch.device(device).type == "cuda"
 

@@ -57,16 +57,17 @@ def attend(
         sums = torch.empty((*shape, dim), dtype=torch.float32, device=queries.device)
         highest, totals = (torch.empty(shape, dtype=torch.float32, device=queries.device) for _ in range(2))
     seen = ancestors.view(torch.int8)
-    _attend[(rows, kv_heads * blocks["TILES"], blocks["PARTS"])](
-        *(queries, keys, values, slots, lengths, seen, attended, sums, highest, totals),
-        *(queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1)),
-        *(seen.stride(0), seen.stride(1)),
-        num_stages=STAGES,
-        **blocks,
-    )
-    if blocks["PARTS"] > 1:
-        merged = {name: blocks[name] for name in _merge.arg_names if name in blocks}
-        _merge[(rows, kv_heads * blocks["TILES"])](sums, highest, totals, attended, **merged)
+    with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]  # the thread's own may be another
+        _attend[(rows, kv_heads * blocks["TILES"], blocks["PARTS"])](
+            *(queries, keys, values, slots, lengths, seen, attended, sums, highest, totals),
+            *(queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1)),
+            *(seen.stride(0), seen.stride(1)),
+            num_stages=STAGES,
+            **blocks,
+        )
+        if blocks["PARTS"] > 1:
+            merged = {name: blocks[name] for name in _merge.arg_names if name in blocks}
+            _merge[(rows, kv_heads * blocks["TILES"])](sums, highest, totals, attended, **merged)
     return attended
 
 

@@ -25,7 +25,7 @@ class DraftLmKind:
     def num_bytes(self, network: Llama, pool: DraftPool) -> int:
         """It embeds what it drafts by a table of its own, beside the decoder's."""
         memory = pool.count(network.config, LONGEST_CHAIN)
-        return memory.total + memory.embeddings
+        return memory.total + memory.embeddings + pool.step_bytes(network.config)
 
     def drafter(
         self, network: Llama, folder: Path, talker: Path, pool: DraftPool, options: DraftOptions

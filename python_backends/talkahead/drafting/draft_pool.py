@@ -13,6 +13,7 @@ from talkahead.backbone.decoder_choice import (
     DecoderChoice,
     cheapest_precision,
     count_memory,
+    has_graphs,
     load_decoder,
 )
 from talkahead.backbone.decoder_config import DecoderConfig
@@ -81,6 +82,11 @@ class DraftPool:
             dtype=self.dtype,
             device=self.device,
         )
+
+    def step_bytes(self, config: DecoderConfig) -> int:
+        """What logits lie in and are computed in, where a decoder's forwards are recorded."""
+        logits = self.num_slots * _CATCH_UP * config.vocab_size * torch.float32.itemsize
+        return 2 * logits if has_graphs(self.device) else 0
 
     def decoder(
         self,

@@ -62,7 +62,7 @@ class MtpKind:
         slots = (memory.num_slots + memory.spare_slots) * memory.slot
         states = memory.num_slots * memory.num_positions * config.hidden_size * wide
         rows = (config.vocab_size if network.sees_tokens else 1) * config.hidden_size * wide
-        layer = memory.weights - narrow * table
+        layer = memory.weights - narrow * table + pool.step_bytes(config)
         return narrow * head + len(network) * (layer + slots + states + rows) + wide * _numel(network.cascade)
 
     def drafter(

@@ -97,3 +97,14 @@ def _tensors(drafter: object) -> Iterator[Tensor]:
             ("talkahead", "torch.nn")
         ):
             left += gc.get_referents(one) if not hasattr(one, "__dict__") else [vars(one)]
+
+
+@pytest.mark.parametrize("drafter", ["mtp", "draft_lm"])
+def test_where_forwards_are_recorded_their_buffers_count(drafter: str) -> None:
+    folder = draft_folder(TALKER, drafter)
+    recorded, eager = (
+        count_draft_bytes(folder, TALKER, DraftPool(6, 500, torch.bfloat16, device))
+        for device in ("cuda", "meta")
+    )
+    slots = recorded - eager
+    assert slots > 2 * 6 * 8 * 7681 * 4  # of one decoder at least, and a slot for padding

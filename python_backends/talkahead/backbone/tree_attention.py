@@ -42,21 +42,36 @@ class AttentionShape:
     nodes: int
 
 
+_USUAL = AttentionShape(heads=32, kv_heads=8, dim=64, positions=1024, nodes=8)
+"""Of a talker of a billion weights."""
+
+
 def kernel_for(device: torch.device, dtype: torch.dtype, shape: AttentionShape) -> TreeAttention | None:
     """The kernel, where it runs: on a CUDA device that has Triton, for keys of `dtype`. Else None, and on a
     CUDA device a line in the log.
     """
     if device.type != "cuda":
         return None
-    problem = misfit(dtype, shape)
-    if problem is None and find_spec("triton") is None:
-        problem = "the Python package triton is not installed"
-    if problem is None:
-        try:
-            return _tried(device, dtype, shape)
-        except Exception as error:  # whatever compilers and drivers may raise: there is another way
-            problem = f"it cannot run here: {type(error).__name__}: {error}"
-    _LOG.warning("attention looks at all positions of a slot, without its kernel: %s", problem)
+    problem = misfit(dtype, shape) or problem_with_kernel(device, dtype, shape)
+    if problem is not None:
+        _LOG.warning("attention looks at all positions of a slot, without its kernel: %s", problem)
+        return None
+    from talkahead.backbone.tree_attention_kernel import attend
+
+    return attend
+
+
+def problem_with_kernel(
+    device: torch.device, dtype: torch.dtype = torch.bfloat16, shape: AttentionShape = _USUAL
+) -> str | None:
+    """Why a device does not run it, or None: it has computed the smallest and the largest tree there, for
+    each of which it is compiled."""
+    if find_spec("triton") is None:
+        return "the Python package triton is not installed"
+    try:
+        _try(device, dtype, shape)
+    except Exception as error:  # whatever compilers and drivers may raise: there is another way
+        return f"it cannot run here: {type(error).__name__}: {error}"
     return None
 
 
@@ -71,8 +86,7 @@ def misfit(dtype: torch.dtype, shape: AttentionShape) -> str | None:
     return None
 
 
-def _tried(device: torch.device, dtype: torch.dtype, shape: AttentionShape) -> TreeAttention:
-    """The kernel, once it has computed the smallest and the largest tree there: it is compiled for each."""
+def _try(device: torch.device, dtype: torch.dtype, shape: AttentionShape) -> None:
     from talkahead.backbone.tree_attention_kernel import attend
 
     keys = torch.zeros((1, shape.kv_heads, shape.positions, shape.dim), dtype=dtype, device=device)
@@ -82,4 +96,3 @@ def _tried(device: torch.device, dtype: torch.dtype, shape: AttentionShape) -> T
         ancestors = torch.eye(nodes, dtype=torch.bool, device=device)[None]
         if bool(attend(queries, keys, keys, whole, whole, ancestors).any()):
             raise ArithmeticError("a sum of zeros is not zero")
-    return attend

@@ -62,6 +62,7 @@ def examine(repository: Path, ports: tuple[int, ...]) -> int:
         *_machine(),
         *_server(),
         *_modules(),
+        *_gpus(),
         *_weights(repository),
         *_family(repository),
         *_drafting(repository),
@@ -148,6 +149,24 @@ def _modules() -> Iterator[Finding]:
             _version(package) if is_there else "none",
             "" if is_there else f"pip install {requirement}",
         )
+
+
+def _gpus() -> Iterator[Finding]:
+    """Those that torch finds, and whether attention has its kernel on the one that models take by default."""
+    if find_spec("torch") is None:
+        return
+    # It needs torch, whose absence is to be told here.
+    import torch
+
+    from talkahead.backbone.tree_attention import problem_with_kernel
+
+    for number in range(torch.cuda.device_count()):
+        memory = torch.cuda.get_device_properties(number).total_memory
+        yield Finding(f"GPU {number}", f"{torch.cuda.get_device_name(number)}, {memory / _MIB:,.0f} MiB")
+    if torch.cuda.device_count():
+        problem = problem_with_kernel(torch.device("cuda:0"))
+        remedy = "pip install triton==3.7.1, and a C compiler; without it attention reads whole slots"
+        yield Finding("attention kernel", problem or "runs", remedy if problem else "", is_needed=False)
 
 
 def _weights(repository: Path) -> Iterator[Finding]:

@@ -3,8 +3,11 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from talkahead.backbone import tree_attention
 from talkahead.errors import TalkaheadError
 from talkahead.launcher import command, doctor
 from talkahead.launcher.addresses import Addresses
@@ -113,6 +116,23 @@ def test_the_doctor_names_what_is_missing(tmp_path: Path, capsys: pytest.Capture
     shown = capsys.readouterr().out
     assert "MISS  talker/1/manifest.json: none\n      -> give --repository" in shown
     assert "3 things are missing" in shown
+
+
+def test_the_doctor_names_gpus_and_what_their_kernel_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: f"GPU of number {number}")
+    properties = SimpleNamespace(total_memory=80 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: properties)
+    for problem, shown in (
+        (None, "ok    attention kernel: runs"),
+        ("no compiler", "note  attention kernel: no compiler\n      -> pip install triton==3.7.1"),
+    ):
+        monkeypatch.setattr(tree_attention, "problem_with_kernel", lambda device, found=problem: found)
+        doctor.examine(tmp_path, (0,))
+        printed = capsys.readouterr().out
+        assert "ok    GPU 0: GPU of number 0, 81,920 MiB" in printed and shown in printed
 
 
 def test_a_gateway_that_is_not_installed(

@@ -31,6 +31,14 @@ class DecoderChoice(StrEnum):
     NATIVE = "native"
 
 
+class StepSizes(StrEnum):
+    """Of a device's steps. `buckets` of rows and nodes cost the least; of `one` size, rows are rounded alike
+    in any company. On CPUs native code rounds them so in any case."""
+
+    BUCKETS = "buckets"
+    ONE = "one"
+
+
 class Precision(StrEnum):
     """What products are computed in; float32 where the native decoder cannot compute in the others."""
 
@@ -62,6 +70,7 @@ def load_decoder(
     memory_bytes: int | None = None,
     head_of: SlotDecoder | NativeDecoder | None = None,
     alignment_head: AlignmentHead | None = None,
+    sizes: StepSizes = StepSizes.BUCKETS,
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
@@ -73,6 +82,7 @@ def load_decoder(
 
     Args:
         ahead: positions behind the last that a draft may run ahead of its target.
+        sizes: of steps on a device.
         head_of: one that this function loaded with the same head, precision and choice, to share it.
 
     Raises:
@@ -121,6 +131,7 @@ def load_decoder(
         head_of=head_of if isinstance(head_of, SlotDecoder) else None,
         alignment_head=alignment_head,
         graphs=CudaGraphs(torch.device(device)) if has_graphs(device) else None,
+        has_one_size=sizes is StepSizes.ONE,
     )
 
 

@@ -54,6 +54,7 @@ class ForwardGraphs:
         width, vocabulary: of hidden states and logits.
         dtype: of both, and of `embedded`.
         most_rows, most_nodes: of a step.
+        has_one_size: every step is padded to the largest.
         spare: the slot of rows that are padding.
 
     Attributes:
@@ -72,10 +73,12 @@ class ForwardGraphs:
         most_nodes: int,
         spare: int,
         device: torch.device,
+        has_one_size: bool = False,
     ) -> None:
         self.tell: Callable[[bool], None] = _tell_nobody
         self._spare = spare
-        self._rows, self._nodes = _sizes(most_rows), _sizes(most_nodes)
+        sizes = _largest if has_one_size else _sizes
+        self._rows, self._nodes = sizes(most_rows), sizes(most_nodes)
         self._places = _Places.of(most_rows, most_nodes, (width, vocabulary), dtype, spare, device)
         # The largest first: what it takes of the device's memory, the others make do with.
         self._graphs = {
@@ -186,6 +189,10 @@ class _Places:
 def _sizes(most: int) -> list[int]:
     """Powers of two, and the largest itself."""
     return sorted({most, *(1 << power for power in range(most.bit_length()) if 1 << power < most)})
+
+
+def _largest(most: int) -> list[int]:
+    return [most]
 
 
 def _tell_nobody(_replayed: bool) -> None:

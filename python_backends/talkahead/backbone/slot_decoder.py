@@ -94,6 +94,8 @@ class SlotDecoder(CachedDecoder):
         graphs: records forwards of all sizes of a step now, to be replayed; one slot more is made for what
             they are padded with. None: each is computed as it comes, and so they are where recording fails.
         uses_kernel: whether attention may have a kernel of its own, where one fits.
+        has_one_size: graphs are of the largest step alone, and prompts are filled in one by one: how a row is
+            rounded does not depend on its company then, nor on how much is drafted.
 
     Attributes:
         graphs: these, or None.
@@ -114,6 +116,7 @@ class SlotDecoder(CachedDecoder):
         alignment_head: AlignmentHead | None = None,
         graphs: GraphRecorder | None = None,
         uses_kernel: bool = True,
+        has_one_size: bool = False,
     ) -> None:
         num_positions = max_positions + max_nodes
         super().__init__(
@@ -147,6 +150,7 @@ class SlotDecoder(CachedDecoder):
         self._load(state, head_of)
         attention = AttentionShape(self._heads, self._kv_heads, self._dim, num_positions, max_nodes)
         self._kernel = kernel_for(self.device, dtype, attention) if uses_kernel else None
+        self._has_one_size = has_one_size
         self.graphs = None if graphs is None else self._record(graphs)
 
     @property
@@ -159,6 +163,8 @@ class SlotDecoder(CachedDecoder):
         try:
             return self._recorded(recorder)
         except RuntimeError as error:
+            if self._has_one_size:
+                raise  # what was promised could not be kept
             _LOG.warning("forwards are computed one launch after another, not as graphs: %s", error)
             return None
 
@@ -174,6 +180,7 @@ class SlotDecoder(CachedDecoder):
             most_nodes=self.max_nodes,
             spare=self.num_slots,
             device=self.device,
+            has_one_size=self._has_one_size,
         )
 
     @staticmethod
@@ -341,6 +348,8 @@ class SlotDecoder(CachedDecoder):
             zero behind a prompt's length.
         """
         batch, span = prompts.shape[:2]
+        if self._has_one_size and (batch > 1 or span > lengths[0]):
+            return self._prefill_one_by_one(slots, prompts, lengths, all_hidden)
         counts = torch.tensor(lengths, device=self.device)
         where = torch.tensor(slots, device=self.device)
         # [T] each; what the host knows it works out, so that it need not wait for the device.
@@ -365,6 +374,18 @@ class SlotDecoder(CachedDecoder):
             return Scored(logits[:, None], last[:, None])
         hidden = x.new_zeros(batch * span, self.hidden_size).index_copy_(0, packed, self._hidden(x))
         return Scored(logits[:, None], hidden.view(batch, span, -1))
+
+    def _prefill_one_by_one(
+        self, slots: list[int], prompts: Tensor, lengths: list[int], all_hidden: bool
+    ) -> Scored:
+        span = prompts.shape[1]
+        scored = [
+            self.prefill([slot], prompt[None, :length], [length], all_hidden=all_hidden)
+            for slot, prompt, length in zip(slots, prompts, lengths, strict=True)
+        ]
+        rows = span if all_hidden else 1
+        hidden = [functional.pad(one.hidden, (0, 0, 0, rows - one.hidden.shape[1])) for one in scored]
+        return Scored(torch.cat([one.logits for one in scored]), torch.cat(hidden))
 
     def _attended_causally(self, qkv: Tensor, batch: int) -> Tensor:
         """[B P, H + 2 K, d] to [B P, H d]: each row sees itself and what lies left of it."""

@@ -13,7 +13,13 @@ from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
-from talkahead.backbone.decoder_choice import DecoderChoice, Precision, count_memory, load_decoder
+from talkahead.backbone.decoder_choice import (
+    DecoderChoice,
+    Precision,
+    StepSizes,
+    count_memory,
+    load_decoder,
+)
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.config import ModelConfig
@@ -109,6 +115,7 @@ def _load_backbone(
         max_positions=speech.max_positions,
         max_nodes=max_nodes,
         alignment_head=_alignment_head(config, shape),
+        sizes=_chosen(config, "step_sizes", StepSizes.BUCKETS),
     )
     note(f"talker: {'; '.join(backbone.memory.lines())}")
     return backbone

@@ -35,9 +35,11 @@ from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.no_early_end import NoEarlyEnd
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, candidates, draw, support_of
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
+from talkahead.speculation.token_tree import TokenTree, chain_of
 from talkahead.speculation.verifier_options import VerifierOptions
 from talkahead.speculation.verifiers import VERIFIERS
 from tiny_talker import (
@@ -260,3 +262,32 @@ def test_draws_look_at_no_more_tokens_than_the_settings_allow(
     assert candidates(logits[:, 0], told).tokens.shape[1] == (support or 40)
     assert torch.equal(draw(logits, told, keys, positions), expected)
     assert torch.equal(draw(logits, settings, keys, positions), expected)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.needs("gpu"))])
+def test_steps_of_one_size_have_the_same_bits_in_any_company(
+    device: str, llama: Llama, looks_at_nothing: None
+) -> None:
+    """A prompt, then trees behind it: alone or among others, a root alone or drafted behind."""
+    graphs: GraphRecorder = Replayed() if device == "cpu" else CudaGraphs(torch.device(device))
+    sized = SlotDecoder(
+        llama.config,
+        {name: value.float() for name, value in llama.state_dict().items()},
+        **{"num_slots": SLOTS, "max_positions": POSITIONS, "max_nodes": 8, "device": device},
+        graphs=graphs,
+        has_one_size=True,
+    )
+    prompts = torch.randn((3, 9, WIDTH), generator=torch.Generator().manual_seed(2))
+    tokens = torch.arange(5, device=device).repeat(3, 1)[..., None]
+
+    def logits(slots: list[int], prompts: Tensor, lengths: list[int], nodes: int) -> tuple[Tensor, Tensor]:
+        first = sized.prefill(slots, prompts, lengths).logits
+        tree = TokenTree(tokens[: len(slots), :nodes], chain_of(nodes - 1))
+        return first[0, 0], sized.score(tree, Rows.of(slots, device)).logits[0, 0]
+
+    alone = logits([1], prompts[:1, :6], [6], 1)
+    for slots, nodes in (([1, 0, 4], 1), ([1, 3, 2], 5), ([1], 3)):
+        own = prompts[: len(slots)]
+        for one, other in zip(logits(slots, own, [6, 9, 2][: len(slots)], nodes), alone, strict=True):
+            assert torch.equal(one, other)
+    assert sized.graphs is not None and sized.graphs.sizes == [(SLOTS, 8)]

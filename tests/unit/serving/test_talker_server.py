@@ -257,7 +257,12 @@ def test_a_window_that_failed_ends_the_stream(talker_server: TalkerServer) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "allowed"), [("decoder", "auto, torch, native"), ("precision", "float32, bfloat16, int8")]
+    ("name", "allowed"),
+    [
+        ("decoder", "auto, torch, native"),
+        ("precision", "float32, bfloat16, int8"),
+        ("step_sizes", "buckets, one"),
+    ],
 )
 def test_a_decoder_that_does_not_exist_is_refused(
     backend: FakeBackend, config_of: Callable[..., ModelConfig], name: str, allowed: str

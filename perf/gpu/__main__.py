@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -37,18 +37,21 @@ class Timed:
     Args:
         part: `forward`, `attention` of one layer, or `step`: a forward with all that the loop does about it.
         way: how it is computed; of steps, how much is drafted.
-        limit_ms: what reading the bytes takes; NaN where that was not counted.
-        tokens_per_s: of all streams; NaN but for steps.
+        limit_ms: what reading the bytes takes; None where that was not counted.
+        tokens_per_s: of all streams; None but for steps.
     """
 
     part: str
     way: str
     rows: int
     nodes: int
-    p50_ms: float
-    limit_ms: float
-    tokens_per_s: float
     samples_ms: list[float]
+    limit_ms: float | None = None
+    tokens_per_s: float | None = None
+
+    @property
+    def p50_ms(self) -> float:
+        return median(self.samples_ms)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,8 +82,8 @@ def summary(timed: Sequence[Timed]) -> Iterator[dict[str, str]]:
             "streams": str(one.rows),
             "nodes": str(one.nodes),
             "ms": f"{one.p50_ms:.3f}",
-            "its bytes alone": f"{one.limit_ms:.3f}" if one.limit_ms == one.limit_ms else "",
-            "tokens/s": f"{one.tokens_per_s:,.0f}" if one.tokens_per_s == one.tokens_per_s else "",
+            "its bytes alone": "" if one.limit_ms is None else f"{one.limit_ms:.3f}",
+            "tokens/s": "" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}",
         }
 
 
@@ -107,8 +110,7 @@ def _attentions(checkpoint: Checkpoint, device: torch.device, options: argparse.
     for rows, nodes in product(options.rows, options.nodes):
         found = attentions(checkpoint.config, rows, nodes, options.cache, 2 * options.cache, device)
         for name, call in found:
-            samples = _samples(call, device, options.repeats)
-            yield Timed(ATTENTION, name, rows, nodes, median(samples), *2 * (float("nan"),), samples)
+            yield Timed(ATTENTION, name, rows, nodes, _samples(call, device, options.repeats))
 
 
 def _forwards(talker: DeviceTalker, way: str, rate: float, options: argparse.Namespace) -> Iterator[Timed]:
@@ -116,7 +118,7 @@ def _forwards(talker: DeviceTalker, way: str, rate: float, options: argparse.Nam
     for rows, nodes in product(options.rows, options.nodes):
         samples = _samples(talker.step(rows, nodes), talker.device, options.repeats)
         limit = 1e3 * talker.bytes_read(rows) / rate
-        yield Timed(FORWARD, way, rows, nodes, median(samples), limit, float("nan"), samples)
+        yield Timed(FORWARD, way, rows, nodes, samples, limit_ms=limit)
 
 
 def _steps(talker: DeviceTalker, options: argparse.Namespace) -> Iterator[Timed]:
@@ -125,17 +127,14 @@ def _steps(talker: DeviceTalker, options: argparse.Namespace) -> Iterator[Timed]
         plain = speak(talker, rows, options.steps)
         recalled = speak(talker, rows, options.steps * max(options.nodes)).tokens
         rate = plain.tokens_per_s(rows, options.steps)
-        yield Timed(STEP, "plain", rows, 1, median(plain.steps_ms), float("nan"), rate, plain.steps_ms)
+        yield Timed(STEP, "plain", rows, 1, plain.steps_ms, tokens_per_s=rate)
         for nodes in (one for one in options.nodes if one > 1):
             drafted = speak(talker, rows, options.steps, RecalledDrafter(recalled, nodes - 1, options.right))
-            yield Timed(
-                *(STEP, f"drafts {options.right:.0%} right", rows, nodes, median(drafted.steps_ms)),
-                *(float("nan"), drafted.tokens_per_s(rows, options.steps), drafted.steps_ms),
-            )
+            way, rate = f"drafts {options.right:.0%} right", drafted.tokens_per_s(rows, options.steps)
+            yield Timed(STEP, way, rows, nodes, drafted.steps_ms, tokens_per_s=rate)
 
 
-def _samples(call: object, device: torch.device, repeats: int) -> list[float]:
-    assert callable(call)
+def _samples(call: Callable[[], object], device: torch.device, repeats: int) -> list[float]:
     for _ in range(3):
         call()
     return [milliseconds(call, device) for _ in range(repeats)]

@@ -12,7 +12,9 @@ from talkahead.backbone.cuda_graphs import CudaGraphs
 from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.speculation.rows import Rows
-from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
+from talkahead.speculation.token_tree import TokenTree
+
+from perf.shapes.forward import bushy
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,8 @@ class DeviceTalker:
 
     def step(self, rows: int, nodes: int) -> Callable[[], object]:
         """A forward of a tree for each of `rows` slots; it leaves what they hold as it was."""
-        shape = TreeShape((ROOT_PARENT, *((node - 1) // 3 for node in range(1, nodes))))
         tokens = torch.randint(self.config.vocab_size, (rows, nodes, 1), device=self.device)
-        tree, running = TokenTree(tokens, shape), Rows.of(range(rows), self.device)
+        tree, running = TokenTree(tokens, bushy(nodes)), Rows.of(range(rows), self.device)
         return lambda: self.decoder.score(tree, running)
 
     def bytes_read(self, rows: int) -> int:

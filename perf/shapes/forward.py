@@ -77,7 +77,7 @@ class OurForward:
         return lambda: self._decoder.prefill([0], self._prompt, [self._prompt.shape[1]])
 
     def step(self, rows: int, nodes: int) -> Call:
-        tree = TokenTree(torch.randint(self._config.vocab_size, (rows, nodes, 1)), _bushy(nodes))
+        tree = TokenTree(torch.randint(self._config.vocab_size, (rows, nodes, 1)), bushy(nodes))
         running = Rows.of(range(rows))
         return lambda: self._decoder.score(tree, running)
 
@@ -92,6 +92,6 @@ def parameters_read(checkpoint: Checkpoint) -> int:
     return checkpoint.num_bytes // torch.bfloat16.itemsize - unread
 
 
-def _bushy(nodes: int) -> TreeShape:
+def bushy(nodes: int) -> TreeShape:
     """Every node has three children."""
     return TreeShape((ROOT_PARENT, *((node - 1) // 3 for node in range(1, nodes))))

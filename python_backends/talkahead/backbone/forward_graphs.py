@@ -79,7 +79,7 @@ class ForwardGraphs:
         self._spare = spare
         sizes = _largest if has_one_size else _sizes
         self._rows, self._nodes = sizes(most_rows), sizes(most_nodes)
-        self._places = _Places.of(most_rows, most_nodes, (width, vocabulary), dtype, spare, device)
+        self._places = _Places.of(most_rows, self._nodes, (width, vocabulary), dtype, spare, device)
         # The largest first: what it takes of the device's memory, the others make do with.
         self._graphs = {
             (rows, nodes): self._record(forward, recorder, rows, nodes)
@@ -145,24 +145,22 @@ class _Places:
     def of(
         cls,
         rows: int,
-        nodes: int,
+        nodes: list[int],
         widths: tuple[int, int],
         dtype: torch.dtype,
         spare: int,
         device: torch.device,
     ) -> _Places:
+        """`nodes`: of each size, ascending."""
         embedded, logits, hidden = (
-            torch.zeros(rows * nodes * width, dtype=dtype, device=device)
+            torch.zeros(rows * nodes[-1] * width, dtype=dtype, device=device)
             for width in (widths[0], *widths[::-1])
         )
         return cls(
             embedded,
             torch.full((rows,), spare, dtype=torch.int64, device=device),
-            torch.zeros(rows * nodes, dtype=torch.int64, device=device),
-            {
-                size: torch.eye(size, dtype=torch.bool, device=device).repeat(rows, 1, 1)
-                for size in _sizes(nodes)
-            },
+            torch.zeros(rows * nodes[-1], dtype=torch.int64, device=device),
+            {size: torch.eye(size, dtype=torch.bool, device=device).repeat(rows, 1, 1) for size in nodes},
             logits,
             hidden,
             widths,

@@ -75,9 +75,9 @@ class Doorkeeper:
     def long_wait(self, urgency: int) -> LongWait | None:
         """Why a newcomer is not let in; None where it is."""
         told = self._read()
+        self._look(told.num_arrived if told else 0)
         if told is None:
             return None
-        self._look(told.num_arrived)
         before = sum(one.urgency >= urgency for one in self._on_the_way)
         return told.outlooks[urgency - LEAST_URGENT].behind(before).long_wait
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +82,13 @@ def test_another_talker_counts_from_the_beginning(door: Door, tmp_path: Path) ->
     assert door.ask() is None and door.ask() is not None
     door.tell(1)
     assert door.ask() is None
+
+
+def test_where_no_talker_counts_nobody_is_remembered_for_longer(tmp_path: Path) -> None:
+    """A frontend that is driven alone."""
+    moments = itertools.count()
+    alone = Doorkeeper(tmp_path, lambda: 0.05 * next(moments))
+    for _ in range(100):
+        assert alone.long_wait(USUAL) is None
+        alone.let_in(USUAL)
+    assert len(alone._on_the_way) < 10

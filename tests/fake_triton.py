@@ -70,6 +70,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         self.metadata: dict[str, str] = {}
         self.deaf_for = 0
         """So many cancels meet nothing, as when a cancel overtakes its request."""
+        self.is_late_for = 0
+        """So many commands are answered too late, as where a process is held up."""
         self._server = grpc.server(ThreadPoolExecutor(40))
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, self._server)
         address, server = f"127.0.0.1:{port}", self._server
@@ -92,6 +94,9 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
 
     def ModelInfer(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401
         self.metadata = dict(context.invocation_metadata())
+        if self.is_late_for:
+            self.is_late_for -= 1
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
         inputs = {
             tensor.name: raw[4:].decode() if tensor.datatype == "BYTES" else int.from_bytes(raw, "little")
             for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True)

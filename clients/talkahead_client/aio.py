@@ -19,11 +19,11 @@ from talkahead_client.control import ServerLoad
 from talkahead_client.errors import InvalidRequest, SpeechError, from_status
 from talkahead_client.patience import (
     CANCEL_DEADLINE_S,
-    CANCEL_PAUSES_S,
     CONTROL_DEADLINE_S,
     DEFAULT_CHUNK_DEADLINE_S,
     FAREWELL_S,
     Patience,
+    cancel_pauses,
 )
 from talkahead_client.protocol import ParameterValue
 from talkahead_client.reception import AudioChunk, End, Reception, cancelled_here
@@ -290,7 +290,7 @@ class _AsyncReader:
 
     async def _farewell(self) -> None:
         """See the synchronous twin."""
-        for pause_s in CANCEL_PAUSES_S:
+        for pause_s in cancel_pauses():
             if self._ended.is_set() or self.reception.is_over or await self._ask_to_end():
                 break
             await self._wait_for_end(pause_s)
@@ -312,5 +312,7 @@ class _AsyncReader:
             metadata = self._metadata + wire.replica_metadata(received)
             response = await self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S, metadata=metadata)
             return control.read_cancelled(wire.control_result(response)) > 0
-        except (grpc.RpcError, SpeechError, grpc.aio.UsageError):  # the last: a closed channel
+        except grpc.RpcError as error:
+            return error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED
+        except (SpeechError, grpc.aio.UsageError):  # the last: a closed channel
             return True

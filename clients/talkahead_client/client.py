@@ -20,11 +20,11 @@ from talkahead_client.control import ServerLoad
 from talkahead_client.errors import InvalidRequest, SpeechError, from_status
 from talkahead_client.patience import (
     CANCEL_DEADLINE_S,
-    CANCEL_PAUSES_S,
     CONTROL_DEADLINE_S,
     DEFAULT_CHUNK_DEADLINE_S,
     FAREWELL_S,
     Patience,
+    cancel_pauses,
 )
 from talkahead_client.protocol import ParameterValue
 from talkahead_client.reception import AudioChunk, End, Reception, cancelled_here
@@ -296,7 +296,7 @@ class _Reader:
 
         A connection that is cut while the server speaks leaks the request in Triton (up to 26.03).
         """
-        for pause_s in CANCEL_PAUSES_S:
+        for pause_s in cancel_pauses():
             if self._ended.is_set() or self.reception.is_over or self._ask_to_end():
                 break
             self._ended.wait(pause_s)
@@ -311,5 +311,7 @@ class _Reader:
         try:
             response = self._stub.ModelInfer(request, timeout=CANCEL_DEADLINE_S, metadata=metadata)
             return control.read_cancelled(wire.control_result(response)) > 0
-        except (grpc.RpcError, SpeechError, ValueError):  # ValueError: the channel was closed meanwhile
+        except grpc.RpcError as error:
+            return error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED
+        except (SpeechError, ValueError):  # ValueError: the channel was closed meanwhile
             return True

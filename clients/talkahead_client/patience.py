@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 DEFAULT_CHUNK_DEADLINE_S = 30.0
@@ -14,7 +16,11 @@ CANCEL_DEADLINE_S = 1.0
 """For an answer of `control` to the cancel of a stream that its reader left."""
 
 CANCEL_PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-"""A cancel can overtake its request and meet nothing; then it is repeated after these pauses."""
+"""A cancel can overtake its request and meet nothing, and a process that is held up (its own collection of
+garbage will do) can miss the answer; then it is repeated after these pauses."""
+
+CANCEL_LIMIT_S = 3.0
+"""No cancel is repeated later than this after the first."""
 
 FAREWELL_S = 2.0
 """How long a cancelled stream may take to end before its connection is cut."""
@@ -53,3 +59,12 @@ class Patience:
             if limit is not None
         ]
         return max(0.0, min(ends) - now_s) if ends else None
+
+
+def cancel_pauses() -> Iterator[float]:
+    """The pauses after cancels that have met nothing, as long as it is worth asking again."""
+    end_s = time.monotonic() + CANCEL_LIMIT_S
+    for pause_s in CANCEL_PAUSES_S:
+        if time.monotonic() > end_s:
+            return
+        yield pause_s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -44,7 +43,6 @@ async def test_break_cancels_politely(triton: FakeTriton) -> None:
         async for chunk in client.speak("Hello."):
             if chunk.index == 1:
                 break
-        gc.collect()
         await _assert_left_politely(triton)
 
 
@@ -72,6 +70,15 @@ async def test_cancel_wakes_the_reader(triton: FakeTriton) -> None:
             await anext(speech)
         await speech.close()
         assert triton.commands == 2 * [{"COMMAND": "cancel", "REQUEST_ID": "mine"}]
+        await _assert_left_politely(triton)
+
+
+async def test_a_cancel_that_is_answered_too_late_is_asked_again(triton: FakeTriton) -> None:
+    triton.script = stalls(1)
+    triton.is_late_for = 2
+    async with AsyncClient(triton.address) as client:
+        await client.speak("Hello.").close()
+        assert len(triton.commands) == 1
         await _assert_left_politely(triton)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +43,6 @@ def test_an_exception_in_the_loop_cancels(triton: FakeTriton) -> None:
         with pytest.raises(ZeroDivisionError):
             for chunk in client.speak("Hello."):
                 _ = 1 / chunk.index
-        gc.collect()
         _assert_left_politely(triton)
 
 
@@ -57,6 +55,15 @@ def test_close_before_the_first_chunk(triton: FakeTriton) -> None:
         speech.close()
         assert list(speech) == []
         assert triton.commands == 3 * [{"COMMAND": "cancel", "REQUEST_ID": "mine"}]
+        _assert_left_politely(triton)
+
+
+def test_a_cancel_that_is_answered_too_late_is_asked_again(triton: FakeTriton) -> None:
+    triton.script = stalls(1)
+    triton.is_late_for = 2
+    with Client(triton.address) as client:
+        client.speak("Hello.").close()
+        assert len(triton.commands) == 1
         _assert_left_politely(triton)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from talkahead.draft_training.fast_products import fast_products
+from talkahead.draft_training.kept_memory import keep_freed_memory
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
 from talkahead.draft_training.training_state import TrainingState
@@ -168,6 +169,7 @@ def held_out(codec: SpectralAutoencoder, corpus: Corpus) -> Losses:
 
 
 def train(options: argparse.Namespace) -> None:
+    keep_freed_memory()
     torch.manual_seed(options.seed)
     codec = _going_on(options) if options.start else _beginning(options)
     learn = Corpus(options.corpus / "train", options.frames)

@@ -18,6 +18,7 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.draft_training.draft_losses import Teaching, weighted
 from talkahead.draft_training.fast_products import fast_products
+from talkahead.draft_training.kept_memory import keep_freed_memory
 from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
@@ -143,6 +144,7 @@ def held_out_loss(voice: Voice, dataset: Dataset, tokens: int, max_batches: int)
 
 
 def train(options: argparse.Namespace) -> None:
+    keep_freed_memory()
     torch.manual_seed(options.seed)
     learn, held_out = Dataset(options.dataset, "train"), Dataset(options.dataset, "development")
     schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)

@@ -26,6 +26,7 @@ from talkahead.draft_training.curriculum import Curriculum
 from talkahead.draft_training.draft_order import DraftOrder
 from talkahead.draft_training.draft_ranks import count_ranks
 from talkahead.draft_training.gain import Bench, Gain, verdict
+from talkahead.draft_training.kept_memory import keep_freed_memory
 from talkahead.draft_training.learner import Learner, Network
 from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.reader import Reader
@@ -180,6 +181,7 @@ class DraftRun:
 
     def _learn(self) -> None:
         order, folder = self._order, self._order.work_folder
+        keep_freed_memory()
         part = part_of(order.talker, self._layers).to(order.device)
         torch.manual_seed(order.seed)
         network = self._begun(part).to(order.device)

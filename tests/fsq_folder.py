@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -40,20 +39,6 @@ def write_folder(folder: Path, model_class: type[PreTrainedModel], **config: obj
         model.quantizer.project_in.weight.mul_(50)  # nor does all speech encode to one code then
     model.save_pretrained(folder)
     return model
-
-
-def write_decoder(folder: Path, model_class: type[PreTrainedModel]) -> None:
-    """What speaks of a checkpoint of the published size, all zeros in half precision."""
-    config = model_class.config_class()
-    config.save_pretrained(folder)
-    with torch.device("meta"):
-        state = model_class(config).state_dict()
-    zeros = {
-        name: torch.zeros(value.shape, dtype=torch.float16)
-        for name, value in state.items()
-        if name.startswith(("acoustic_decoder.", "quantizer."))
-    }
-    save_file(zeros, folder / "model.safetensors")
 
 
 def snr_db(audio: torch.Tensor, wanted: torch.Tensor) -> float:

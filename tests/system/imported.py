@@ -30,6 +30,7 @@ from talkahead.speech_format import SpeechFormat
 from talkahead_client import Client, Reference
 
 from build_engines.__main__ import main
+from instruments.public_tokenizers import llasa_tokenizer
 
 SAME_FRAMES = 1e-4
 """Full scale, between decodings of the same frames in windows of other company; other frames are a thousand
@@ -166,7 +167,7 @@ def write_llasa(talker: Path, codec: Path) -> Public:
     """With both kinds of drafts that there are for it: Llasa+'s modules, Medusa's heads."""
     public_folders.write_codec("llasa", codec)
     public_folders.write_llasa_plus(talker)
-    made = public_folders.llasa_tokenizer()
+    made = llasa_tokenizer(public_folders.CODES)
     public = Public(talker, made, public_folders.llama(made).double().eval())
     torch.save(public_folders.medusa_heads(public, blocks=1), talker / "medusa_lm_head.pt")
     return public

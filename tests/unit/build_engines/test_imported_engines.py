@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from fsq_folder import write_folder
-from snac_folder import published_folder
+from public_folders import SMALL_SNAC
 from talkahead.errors import ArtifactMismatch
 from talkahead.families import fsq_network
 from talkahead.families.contracts import AUTO, TORCH, Codec, Frames
@@ -29,6 +29,7 @@ from unit.families.codec_windows import cut, spoken
 
 from build_engines.__main__ import main
 from build_engines.network_sources import networks_of
+from instruments.public_codecs import write_snac
 
 # SNAC scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -42,7 +43,7 @@ def write_codec(family: str, folder: Path) -> None:
     """A vocoder's version folder, as an import leaves it."""
     codec: Any
     if family == "orpheus":
-        orpheus.convert_weights(published_folder(folder.parent / "published"), folder)
+        orpheus.convert_weights(write_snac(folder.parent / "published", SMALL_SNAC), folder)
         codec = orpheus.load_codec(folder, CPU)
     else:
         write_folder(folder, {"llasa": Xcodec2Model, "neutts": NeuCodecModel}[family])

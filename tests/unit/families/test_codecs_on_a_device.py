@@ -11,10 +11,12 @@ import pytest
 import torch
 from device_traffic import BRINGING, META, Traffic
 from fsq_folder import write_folder
-from snac_folder import published_folder
+from public_folders import SMALL_SNAC
 from talkahead.families.contracts import Codec, CodecWindow
 from talkahead.families.phonemic.prompt import PhonemePromptEncoder
 from talkahead.families.phonemic.spectral_codec import SpectralCodec
+
+from instruments.public_codecs import write_snac
 
 REPOSITORY = Path(__file__).parents[3] / "model_repository"
 
@@ -28,7 +30,7 @@ def orpheus(folder: Path, device: torch.device) -> Codec:
     from talkahead.families.orpheus.codec import SnacCodec, convert_weights
 
     (folder / "made").mkdir()
-    convert_weights(published_folder(folder / "published"), folder / "made")
+    convert_weights(write_snac(folder / "published", SMALL_SNAC), folder / "made")
     return SnacCodec.load(folder / "made", device)
 
 

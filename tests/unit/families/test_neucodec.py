@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from codec_windows import cut, spoken
-from fsq_folder import snr_db, write_decoder, write_folder
+from fsq_folder import snr_db, write_folder
 from talkahead.families.contracts import Frames
 from talkahead.families.neutts.codec import NeuCodec
 from transformers import NeuCodecModel, SeamlessM4TFeatureExtractor
+
+from instruments.public_codecs import write_decoder
 
 HOP = 480
 CPU = torch.device("cpu")

@@ -12,12 +12,14 @@ import numpy.typing as npt
 import pytest
 import torch
 from codec_windows import cut, spoken
+from public_folders import SMALL_SNAC
 from safetensors.torch import load_file, save_file
-from snac_folder import PUBLISHED, SMALL, published_folder
 from talkahead.audio.noise import Noise
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames
 from talkahead.families.orpheus.codec import SnacCodec, convert_weights
+
+from instruments.public_codecs import SNAC, write_snac
 
 # The library scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -26,15 +28,15 @@ HOP = 2048
 CPU = torch.device("cpu")
 
 
-def load(folder: Path, config: dict[str, Any] = SMALL) -> SnacCodec:
-    source = published_folder(folder / "published", config)
+def load(folder: Path, config: dict[str, Any] = SMALL_SNAC) -> SnacCodec:
+    source = write_snac(folder / "published", config)
     convert_weights(source, folder)
     return SnacCodec.load(folder, CPU)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return published_folder(tmp_path_factory.mktemp("snac") / "published")
+    return write_snac(tmp_path_factory.mktemp("snac") / "published", SMALL_SNAC)
 
 
 @pytest.fixture(scope="module")
@@ -238,14 +240,14 @@ def test_other_tensors_are_refused(tmp_path: Path, name: str, value: torch.Tenso
 
 def test_other_snacs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactMismatch, match="vq_strides"):
-        load(tmp_path, {**SMALL, "vq_strides": [8, 4, 2, 1]})
+        load(tmp_path, {**SMALL_SNAC, "vq_strides": [8, 4, 2, 1]})
     (tmp_path / "config.json").write_text('{"model_type": "mimi"}')
     with pytest.raises(ArtifactMismatch, match="model_type"):
         SnacCodec.load(tmp_path, CPU)
 
 
 def test_the_published_shape(tmp_path: Path) -> None:
-    codec = load(tmp_path, PUBLISHED)
+    codec = load(tmp_path, SNAC)
     assert (codec.hop, codec.reach_frames) == (HOP, 3)
     window = CodecWindow(np.full((3, 7), 4095), context=1, new=1, lookahead=1, position=7)
     [decoded] = codec.decode([window], [None])

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from public_folders import (
-    LLAMA_BASE,
-    Public,
-    llasa_tokenizer,
-    neutts_tokenizer,
-    orpheus_tokenizer,
-    write_llasa,
-    write_neutts,
-    write_orpheus,
-)
+from public_folders import CODES, Public, write_llasa, write_neutts, write_orpheus
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.frontend_config import FrontendConfig
 from talkahead.families.llasa.checkpoint import chat_template
@@ -25,6 +16,8 @@ from talkahead.families.registry import load_family
 from talkahead.families.text_prompt import SPEECH, VOICE
 from talkahead.families.token_frontend import SLOWEST_BYTES_PER_S, TokenFrontend
 from talkahead.speech_format import SpeechFormat
+
+from instruments.public_tokenizers import LLAMA_BASE, llasa_tokenizer, neutts_tokenizer, orpheus_tokenizer
 
 LONG = (
     "The juice of lemons makes fine punch; it's easy to tell the depth of a well, she said, isn't it? "
@@ -169,7 +162,7 @@ def test_neutts_reads_phonemes_behind_those_of_its_voice(neutts: Public) -> None
 
 
 def test_neutts_on_a_llama_begins_with_its_token_as_the_reference_encodes_it(tmp_path: Path) -> None:
-    made = neutts_tokenizer(begins=True)
+    made = neutts_tokenizer(CODES, begins=True)
     made.save_pretrained(tmp_path)
     public = Public(tmp_path, made, None)  # type: ignore[arg-type]
     front = frontend(public, "neutts", FrontendConfig(phonemes="own"))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from codec_windows import cut, spoken
-from fsq_folder import snr_db, write_decoder, write_folder
+from fsq_folder import snr_db, write_folder
 from safetensors.torch import load_file, save_file
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import CodecWindow, Frames, Samples
@@ -21,6 +21,8 @@ from talkahead.families.cross_fade import cross_fade
 from talkahead.families.llasa.codec import Xcodec2Codec, convert_weights, load_codec
 from torch import nn
 from transformers import SeamlessM4TFeatureExtractor, Xcodec2Model
+
+from instruments.public_codecs import write_decoder
 
 HOP = 320
 CPU = torch.device("cpu")

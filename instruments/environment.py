@@ -9,17 +9,43 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from talkahead.cpu_path import cpu_path
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = ROOT / "model_repository"
 PACKAGES = ("gguf", "llama-cpp-python", "numpy", "nvidia-pytriton", "torch", "transformers", "tritonclient")
+
+_PROC_STAT = Path("/proc/stat")
+_BUSY, _STOLEN = (0, 1, 2, 5, 6), 7
+"""Columns of its first line: user, nice, system and interrupts; what the host gave to others."""
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """Of all cores since the machine started, in ticks; zeros where the system does not tell."""
+
+    busy: int = 0
+    stolen: int = 0
+
+    @classmethod
+    def now(cls) -> Self:
+        try:
+            line = _PROC_STAT.read_text(encoding="ascii").split("\n", 1)[0]
+        except OSError:
+            return cls()
+        ticks = [int(column) for column in line.split()[1:]]
+        return cls(sum(ticks[column] for column in _BUSY), ticks[_STOLEN])
+
+    def stolen_percent(self, until: CpuTime) -> float | None:
+        """Of what the machine wanted to compute from this moment on; None where nobody tells."""
+        busy, stolen = until.busy - self.busy, until.stolen - self.stolen
+        return 100 * stolen / (busy + stolen) if busy + stolen else None
 
 
 @dataclass(frozen=True)
@@ -42,6 +68,7 @@ class Environment:
     weights: dict[str, str]
     """Start of the SHA-256 of each weight file that was measured, by its place in the model repository: of
     drafts and groups, of those that were used."""
+    began: CpuTime
 
     @classmethod
     def record(cls, repository: Path | None = REPOSITORY) -> Self:
@@ -57,7 +84,15 @@ class Environment:
             python=platform.python_version(),
             versions=dict(_versions()),
             weights={} if repository is None else _hashes(repository, "*/*/*.safetensors"),
+            began=CpuTime.now(),
         )
+
+    def told(self) -> dict[str, Any]:
+        """For a report that is written now: with how much of the machine's time its host gave to others."""
+        return {
+            **{name: value for name, value in asdict(self).items() if name != "began"},
+            "stolen_percent": self.began.stolen_percent(CpuTime.now()),
+        }
 
     def drafting(self, repository: Path | None, pairs: Iterable[str]) -> Self:
         """With the weights that pairs of drafter and verifier (`heads+match`) used beside the others."""

@@ -64,13 +64,15 @@ def save(
     """Writes one report. `results` are dataclasses; NaN, which JSON does not have, becomes null."""
     report = {
         "kind": kind,
-        "environment": asdict(environment),
+        "environment": (told := environment.told()),
         "settings": dict(settings),
         "results": [asdict(result) for result in results],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_finite(report), allow_nan=False) + "\n", encoding="utf-8")
-    print(f"measured on {environment.machine}; samples and figures: {path}")
+    stolen = told["stolen_percent"]
+    shared = "" if stolen is None else f" ({stolen:.0f} % of its time went to others)"
+    print(f"measured on {environment.machine}{shared}; samples and figures: {path}")
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401

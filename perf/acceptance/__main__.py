@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from talkahead.errors import TalkaheadError
 from talkahead.families.registry import load_family
 from talkahead.manifest import Manifest
 
-from instruments.environment import Environment
+from instruments.environment import CpuTime, Environment
 from perf.acceptance.downloads import Downloads
 from perf.acceptance.greedy import GreedyFinding, compare
 from perf.acceptance.speaking import Sentences, Streams, listen
@@ -83,6 +83,7 @@ class Trial:
         self._repository = self._out / "repository"
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self._problems: list[str] = []
+        self._began = CpuTime.now()
 
     def run(self) -> Acceptance:
         """Raises TalkaheadError where nothing can be tried, as the folders cannot be imported."""
@@ -106,7 +107,7 @@ class Trial:
         talker = Manifest.read(self._repository / "talker" / "1")
         folders = (self._downloads.talker, self._downloads.codec)
         return Acceptance(
-            environment=Environment.record(self._repository),
+            environment=replace(Environment.record(self._repository), began=self._began),
             device=self._device if self._device == "cpu" else torch.cuda.get_device_name(),
             family=self._downloads.family,
             folders=tuple(folder.resolve().name for folder in folders),
@@ -177,7 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TalkaheadError as error:
         print(f"accept: {error}", file=sys.stderr)
         return 1
-    written = {"paragraph": accepted.paragraph, "accepted": accepted.is_accepted, **asdict(accepted)}
+    written = {
+        **{"paragraph": accepted.paragraph, "accepted": accepted.is_accepted, **asdict(accepted)},
+        "environment": accepted.environment.told(),
+    }
     (options.out / _NAME).write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
     print(f"\n{accepted.paragraph}\n\n(all of it in {options.out / _NAME})")
     return 0 if accepted.is_accepted else 1

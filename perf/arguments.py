@@ -26,13 +26,19 @@ def add_slices(parser: argparse.ArgumentParser, seconds: float) -> None:
 
 
 def add_open_load(parser: argparse.ArgumentParser) -> None:
-    """What requests that wait for nobody ask for, how they follow each other, and what must be kept."""
+    """How requests that wait for nobody follow each other, who speaks, and what must be kept."""
     add = parser.add_argument
     add("--spacing", type=Spacing, choices=list(Spacing), default=Spacing.POISSON, help="(%(default)s)")
-    add("--length", type=Length, choices=list(Length), default=Length.MIXED, help="of texts (%(default)s)")
     add("--first-chunk-ms", type=float, default=80.0, help="that 95 of 100 must keep (%(default)g)")
     add("--dry-share", type=float, default=0.001, help="of utterances that may run dry (%(default)g)")
     add("--voice")
+
+
+def add_length(parser: argparse.ArgumentParser) -> None:
+    """`--length`: of the texts of an open load."""
+    parser.add_argument(
+        "--length", type=Length, choices=list(Length), default=Length.MIXED, help="of texts (%(default)s)"
+    )
 
 
 def add_set(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +54,11 @@ def parameter(text: str) -> tuple[str, ParameterValue]:
         raise argparse.ArgumentTypeError(f"{name!r} is no parameter; allowed: {', '.join(PARAMETERS)}")
     kind = PARAMETERS[name]
     return name, value == "true" if kind is bool else kind(value)
+
+
+def way(text: str) -> dict[str, ParameterValue]:
+    """Request parameters that go together: NAME=VALUE,NAME=VALUE."""
+    return dict(map(parameter, text.split(",")))
 
 
 def setting(text: str) -> tuple[str, str]:

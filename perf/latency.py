@@ -20,14 +20,14 @@ from instruments import report
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import cell
-from perf.arguments import add_set, add_slices, parameter
+from perf.arguments import add_set, add_slices, way
 from perf.cell import Cell
 from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns, name_of
 
 Parameters = dict[str, ParameterValue]
 
-_PLAIN = [("drafter", "none")]
+_PLAIN: Parameters = {"drafter": "none"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repository = served_repository(options)
     environment = Environment.record(repository)
     own = dict(options.set)
-    beside = None if options.alone else _beside(own, dict(options.beside or _PLAIN))
+    beside = None if options.alone else _beside(own, options.beside or _PLAIN)
     if beside == own:
         parser.error(f"beside itself nothing is gained ({name_of(own)}): say --alone, or another --beside")
     if beside is not None and options.slices < 2:
@@ -96,9 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--voice")
     add_set(parser)
     beside = parser.add_mutually_exclusive_group()
-    beside.add_argument("--beside", type=parameter, action="append", metavar="NAME=VALUE",
-        help="a request parameter of what it is compared with, in place of those of --set that say how to "
-        "draft; repeatable (drafter=none)")  # fmt: skip
+    beside.add_argument("--beside", type=way, metavar="NAME=VALUE,...",
+        help="request parameters of what it is compared with, in place of those of --set that say how to "
+        "draft (drafter=none)")  # fmt: skip
     beside.add_argument("--alone", action="store_true", help="compare with nothing")
     add("--out", type=Path, default=Path("perf/results/latency.json"), help="(%(default)s)")
     return parser

@@ -125,6 +125,7 @@ class Level:
         return {
             "configuration": self.configuration,
             "requests/s": f"{self.load.rate:g}",
+            "texts": self.load.length,
             "asked": str(self.asked),
             "refused": str(self.refused),
             "in p95": f"{self.refusal_ms.p95:.1f} ms" if self.refused else "-",

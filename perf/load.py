@@ -2,7 +2,7 @@
 
 Open loop: a request is sent when its time has come, whatever became of those before, so that waiting shows.
 (`perf.latency` measures so many streams, each of which asks again when it has been served or heard.) What is
-measured is the server as it is, or the parameters of `--set`; with `--beside`, another way by turns with it,
+measured is the server as it is, or the parameters of `--set`; with `--beside`, other ways by turns with it,
 and with `--change`, another server whose models are configured otherwise.
 `--find-limit` goes on from the highest rate to the most requests a second that keep `--first-chunk-ms` and
 `--dry-share`.
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,7 @@ from instruments.changed_repository import changed_repository
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import level, memory, open_loop
-from perf.arguments import add_open_load, add_set, add_slices, parameter, setting
+from perf.arguments import add_open_load, add_set, add_slices, setting, way
 from perf.arrivals import Length, Spacing
 from perf.level import Level, Limit
 from perf.open_loop import OpenLoad
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         levels = list(_levels(asked, options))
     print(report.table(level.rows(levels)))
     if options.find_limit:
-        print("\n".join(f"{one.name}: {_held(one, levels)}" for one in asked))
+        for one, length in product(asked, options.lengths):
+            print(f"{one.name}, {length} texts: {_held(one, length, levels)}")
     settings = {
         "slices": options.slices,
         "buffer_ms": level.BUFFER_MS,
@@ -66,31 +68,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _asked(stack: ExitStack, options: argparse.Namespace, repository: Path | None) -> list[Configuration]:
     """The server's own way, and what it is compared with."""
-    own, beside, change = dict(options.set), dict(options.beside), dict(options.change)
+    own, change = dict(options.set), dict(options.change)
     start = partial(server_at, options.server, options.metrics, options.serve_option)
     if repository is None or not change:
         server = stack.enter_context(start(repository))
-        return [Configuration.of(server, one) for one in (own, *filter(None, [beside]))]
+        return [Configuration.of(server, one) for one in (own, *options.beside)]
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="talkahead-load-")))
     changed = changed_repository(repository, folder / "models", change)
     server, other = (stack.enter_context(start(one)) for one in (repository, changed))
-    parameters = beside or own
-    return [
-        Configuration.of(server, own),
-        Configuration(name_of({**change, **parameters}), other, parameters),
+    others = [
+        Configuration(name_of({**change, **parameters}), other, parameters)
+        for parameters in options.beside or [own]
     ]
+    return [Configuration.of(server, own), *others]
 
 
 def _levels(asked: Sequence[Configuration], options: argparse.Namespace) -> Iterator[Level]:
     """Every rate of every configuration; then, where it is wanted, those of each one's search."""
     limit = Limit(options.first_chunk_ms, options.dry_share)
-    load = OpenLoad(0.0, options.seconds / options.slices, options.spacing, options.length, options.voice)
+    load = OpenLoad(0.0, options.seconds / options.slices, options.spacing, Length.MIXED, options.voice)
     for one in asked:
         open_loop.run(one.server.grpc, _WARM_UP, one.parameters, _WARM_UP_PART)
-    for rate in sorted(options.rates):
-        yield from _by_turns(asked, replace(load, rate=rate), limit, options.slices)
-    for one in asked if options.find_limit else ():
-        yield from _search(one, replace(load, rate=max(options.rates)), limit, options.slices)
+    for length, rate in product(options.lengths, sorted(options.rates)):
+        yield from _by_turns(asked, replace(load, length=length, rate=rate), limit, options.slices)
+    for one, length in product(asked, options.lengths) if options.find_limit else ():
+        highest = replace(load, length=length, rate=max(options.rates))
+        yield from _search(one, highest, limit, options.slices)
 
 
 def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
@@ -122,8 +125,9 @@ def _search(one: Configuration, load: OpenLoad, limit: Limit, slices: int) -> It
             return
 
 
-def _held(one: Configuration, levels: Sequence[Level]) -> str:
-    held = [level.load.rate for level in levels if level.configuration == one.name and level.is_held]
+def _held(one: Configuration, length: Length, levels: Sequence[Level]) -> str:
+    own = [level for level in levels if (level.configuration, level.load.length) == (one.name, length)]
+    held = [level.load.rate for level in own if level.is_held]
     return f"held {max(held):.3g} requests/s" if held else "held no rate that was tried"
 
 
@@ -134,11 +138,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--rates", type=float, nargs="+", default=[1.0, 4.0, 8.0, 16.0], metavar="R",
         help="requests a second (1 4 8 16)")  # fmt: skip
     add_open_load(parser)
+    add("--lengths", type=Length, choices=list(Length), nargs="+", default=[Length.MIXED],
+        help="of texts, one after the other (mixed)")  # fmt: skip
     add("--find-limit", action="store_true", help="search the most requests a second that keep both")
     add_slices(parser, seconds=40.0)
     add_set(parser)
-    add("--beside", type=parameter, action="append", default=[], metavar="NAME=VALUE",
-        help="a request parameter of what it is compared with by turns; repeatable")  # fmt: skip
+    add("--beside", type=way, action="append", default=[], metavar="NAME=VALUE,...",
+        help="request parameters of what it is compared with by turns; repeatable")  # fmt: skip
     add("--change", type=setting, action="append", default=[], metavar="MODEL.NAME=VALUE",
         help="a parameter of a model's config.pbtxt in another server, which gets the requests of --beside, "
         "or the same ones; repeatable")  # fmt: skip

@@ -19,7 +19,7 @@ from instruments import report
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import memory, open_loop
-from perf.arguments import add_open_load, add_set, more_than_zero
+from perf.arguments import add_length, add_open_load, add_set, more_than_zero
 from perf.arrivals import Arrival
 from perf.level import Level, Limit
 from perf.open_loop import Answers, OpenLoad
@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--times", type=more_than_zero, default=3.0, help="as many are too many (%(default)g)")
     add("--seconds", type=more_than_zero, default=60.0, help="of these (%(default)g)")
     add_open_load(parser)
+    add_length(parser)
     add_set(parser)
     add("--out", type=Path, default=Path("perf/results/overload.json"), help="(%(default)s)")
     return parser

@@ -42,7 +42,7 @@ _DRAFTER = "mtp"
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     repository = imported(options.shape, options.folder / options.shape)
-    environment = Environment.record(repository)
+    environment = Environment.record(repository=None)
     ways: list[dict[str, ParameterValue]] = [{"drafter": "none"}, _accepting(options.acceptance)]
     talker = {"talker.precision": str(options.precision), "talker.threads": str(options.threads)}
     cells: list[Cell] = []

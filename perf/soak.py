@@ -29,7 +29,7 @@ from instruments import report
 from instruments.environment import Environment
 from instruments.server import Server, add_server_options, served_repository, server_at
 from perf import memory
-from perf.arguments import add_open_load, add_set, at_least, more_than_zero
+from perf.arguments import add_length, add_open_load, add_set, at_least, more_than_zero
 from perf.arrivals import arrivals
 from perf.level import Level, Limit
 from perf.open_loop import NUM_SEEDS, Ask, OpenLoad, answers, directly
@@ -163,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--minutes", type=more_than_zero, default=10.0, help="(%(default)g)")
     add("--texts", type=at_least(1), default=16, help=f"each with {NUM_SEEDS} seeds (%(default)s)")
     add_open_load(parser)
+    add_length(parser)
     add_set(parser)
     add("--out", type=Path, default=Path("perf/results/soak.json"), help="(%(default)s)")
     return parser

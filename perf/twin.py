@@ -3,7 +3,7 @@
 The twin has the same models and the same server, but takes requests in static batches, as synthesis for files
 does: whoever waits is in the next batch, which begins when all of the last one has been spoken, and each
 answer is the whole utterance (the baseline of Du et al. 2021, section 3.2). First its stable rate is
-measured, which is that of full batches; then both get a share of that rate, by turns.
+measured, which is that of full batches; then both get shares of that rate, by turns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from instruments import report
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import level, memory
-from perf.arguments import add_open_load, add_set, add_slices, at_least
+from perf.arguments import add_length, add_open_load, add_set, add_slices, at_least
 from perf.arrivals import Arrival
 from perf.level import Level, Limit
 from perf.open_loop import NUM_SEEDS, Answers, Ask, OpenLoad, Way, answers, directly
@@ -107,8 +107,9 @@ def _answers(
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if not 0 < options.share < 1:
-        parser.error(f"--share: {options.share:g}; more than 0 and less than 1 is allowed")
+    for share in options.shares:
+        if not 0 < share < 1:
+            parser.error(f"--shares: {share:g}; more than 0 and less than 1 is allowed")
     repository = served_repository(options)
     environment = Environment.record(repository)
     limit, parameters = Limit(options.first_chunk_ms, options.dry_share), dict(options.set)
@@ -117,16 +118,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         rate = stable_rate(server.grpc, load, parameters, options.batch)
         print(f"the twin's stable rate: {rate:.2f} requests/s", file=sys.stderr, flush=True)
-        load = replace(load, rate=options.share * rate)
-        parts: dict[str, list[Answers]] = {name: [] for name in ways}
-        for part in range(options.slices):
-            for name in ways if part % 2 == 0 else reversed(ways):
-                print(f"slice {part + 1} of {options.slices}: {name}", file=sys.stderr, flush=True)
-                parts[name].append(_answers(server.grpc, load, parameters, load.arrivals(part), ways[name]))
-        held = memory.of(server)
-    levels = [Level.of(name, load, limit, parts[name], held) for name in ways]
+        levels: list[Level] = []
+        for share in sorted(options.shares):
+            offered = replace(load, rate=share * rate)
+            parts: dict[str, list[Answers]] = {name: [] for name in ways}
+            for part in range(options.slices):
+                for name in ways if part % 2 == 0 else reversed(ways):
+                    note = f"{share:.0%} of it, slice {part + 1} of {options.slices}: {name}"
+                    print(note, file=sys.stderr, flush=True)
+                    arrivals = offered.arrivals(part)
+                    parts[name].append(_answers(server.grpc, offered, parameters, arrivals, ways[name]))
+            held = memory.of(server)
+            levels += [Level.of(name, offered, limit, parts[name], held) for name in ways]
     print(report.table(level.rows(levels)))
-    print(_lower(*levels))
+    for streamed, twin in zip(levels[::2], levels[1::2], strict=True):
+        print(_lower(streamed, twin))
     report.save(options.out, "twin", environment, {"stable_rate": rate, "batch": options.batch}, levels)
     return 1 if any(one.failed for one in levels) else 0
 
@@ -144,8 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     add_server_options(parser)
     add = parser.add_argument
     add("--batch", type=at_least(1), default=16, help="utterances of the twin at once (%(default)s)")
-    add("--share", type=float, default=0.8, help="of the twin's stable rate (%(default)g)")
+    add("--shares", type=float, nargs="+", default=[0.8], help="of the twin's stable rate (0.8)")
     add_open_load(parser)
+    add_length(parser)
     add_slices(parser, seconds=40.0)
     add_set(parser)
     add("--out", type=Path, default=Path("perf/results/twin.json"), help="(%(default)s)")

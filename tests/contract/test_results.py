@@ -13,7 +13,7 @@ import pytest
 from instruments.environment import REPOSITORY, ROOT
 
 RESULTS = ROOT / "perf" / "results"
-WITHOUT_WEIGHTS = {"gpu", "shapes"}
+WITHOUT_WEIGHTS = {"gpu", "served shapes", "shapes"}
 """Measured with random weights, in the shapes of public talkers."""
 
 

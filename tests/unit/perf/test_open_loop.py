@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,16 +119,28 @@ def test_the_search_finds_the_highest_rate_that_holds(monkeypatch: pytest.Monkey
 def test_a_measurement_is_told_kept_and_drawn(
     triton: FakeTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from perf import plot
+    from perf.report import __main__ as page
 
     triton.script, out = speaks(1), tmp_path / "load.json"
     arguments = ["--server", triton.address, "--rates", "20", "40", "--seconds", "0.2", "--slices", "2"]
-    compared = ["--set", "drafter=heads", "--beside", "drafter=none", "--first-chunk-ms", "1000000"]
-    assert command.main([*arguments, *compared, "--find-limit", "--out", str(out)]) == 0
+    compared = [
+        "--set",
+        "drafter=heads",
+        "--beside",
+        "drafter=none",
+        "--beside",
+        "drafter=mtp,draft_length=2",
+    ]
+    limits = ["--first-chunk-ms", "1000000", "--lengths", "short", "long"]
+    assert command.main([*arguments, *compared, *limits, "--find-limit", "--out", str(out)]) == 0
     told = capsys.readouterr().out
-    assert "drafter=heads: held " in told and "drafter=none: held " in told
-    assert plot.main([str(out)]) == 0
+    ways = ("drafter=heads", "drafter=none", "drafter=mtp draft_length=2")
+    assert all(f"{way}, {length} texts: held " in told for way in ways for length in ("short", "long"))
+    shutil.copy(out, tmp_path / "lengths.json")
+    assert page.main(["--results", str(tmp_path), "--page", str(tmp_path / "page.md")]) == 0
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    written = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "(load.png)" in written and "| long | 40 |" in written and "`python -m perf.latency`" in written
 
 
 def test_another_server_is_the_same_but_for_what_is_changed(

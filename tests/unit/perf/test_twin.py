@@ -77,5 +77,5 @@ def test_the_stable_rate_is_that_of_full_batches(triton: FakeTriton) -> None:
 
 def test_a_share_of_all_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        twin.main(["--share", "1"])
-    assert "--share: 1; more than 0 and less than 1 is allowed" in capsys.readouterr().err
+        twin.main(["--shares", "0.5", "1"])
+    assert "--shares: 1; more than 0 and less than 1 is allowed" in capsys.readouterr().err

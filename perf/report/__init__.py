@@ -1,0 +1,1 @@
+"""What was measured, as one page with tables and pictures."""

@@ -1,0 +1,176 @@
+"""`python -m perf.report`: what lies in perf/results as one page, perf/RESULTS.md, with tables and pictures,
+and the table at the head of README.md.
+
+A chapter stands where its report lies in the folder; of the others, the page has the command that makes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from instruments.environment import ROOT
+from instruments.report import fill
+from perf.report import pictures, tables
+from perf.report.pictures import Report
+
+_README_TABLE = "by streams"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Of one report.
+
+    Args:
+        report: its name in the folder of results.
+        command: what makes it, for those who have none.
+        remark: what the figures are, in whole sentences.
+        draw: into a file; None: there is nothing to look at.
+        picture: its name, where the report has several.
+    """
+
+    title: str
+    report: str
+    command: str
+    remark: str
+    table: Callable[[Report], str]
+    draw: Callable[[Report, Path], None] | None = None
+    picture: str = ""
+
+
+CHAPTERS = (
+    Chapter(
+        "By streams",
+        "latency",
+        "python -m perf.latency",
+        "Closed streams ask again when they have been answered, playing ones when they have been heard.",
+        tables.by_streams,
+        pictures.draw_streams,
+    ),
+    Chapter(
+        "The way to the first chunk",
+        "latency",
+        "python -m perf.latency",
+        "Of one closed stream, by stage, as the server's own metrics have them; the vocoder's are of all "
+        "windows, of which the first are the smallest.",
+        tables.first_chunk_path,
+    ),
+    Chapter(
+        "Beside others",
+        "latency",
+        "python -m perf.latency",
+        "How the first chunk grows with closed streams, each in units of its own first chunk of one stream. "
+        "Others' figures are as published, on GPUs and with larger models; we ran none of them.",
+        tables.peers,
+        pictures.draw_peers,
+        "peers",
+    ),
+    Chapter(
+        "By requests a second",
+        "load",
+        "python -m perf.load",
+        "Requests that wait for nobody.",
+        tables.by_rates,
+        pictures.draw_rates,
+    ),
+    Chapter(
+        "By the length of texts",
+        "lengths",
+        "python -m perf.load --rates 4 --lengths short medium long mixed --spacing even "
+        "--out perf/results/lengths.json",
+        "Means, as Du et al. 2021 have them in their table 1 (at 70 requests a second on a GPU).",
+        tables.by_lengths,
+    ),
+    Chapter(
+        "Streamed, and whole",
+        "twin",
+        "python -m perf.twin --shares 0.2 0.4 0.6 0.8 0.95",
+        "The same models in static batches, which answer with whole utterances, by shares of what they can "
+        "(Du et al. 2021, figures 3 and 4).",
+        tables.by_rates,
+        pictures.draw_twin,
+    ),
+    Chapter(
+        "Drafting off, fixed, and as it pays",
+        "drafts",
+        "python -m perf.load --beside drafter=none --beside drafter=heads,nodes=4,pin_draft=true "
+        "--out perf/results/drafts.json",
+        "The server's default drafts what pays at the moment.",
+        tables.by_rates,
+        pictures.draw_rates,
+    ),
+    Chapter(
+        "Deadlines, and first in, first out",
+        "order",
+        "python -m perf.load --change talker.max_lead_ms=0 --beside drafter=none "
+        "--out perf/results/order.json",
+        "Beside the server as it is, one whose streams never step aside and never draft.",
+        tables.by_rates,
+        pictures.draw_rates,
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m perf.report",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--results", type=Path, default=ROOT / "perf" / "results", help="(perf/results)")
+    add("--page", type=Path, default=ROOT / "perf" / "RESULTS.md", help="(perf/RESULTS.md)")
+    add("--readme", type=Path, default=ROOT / "README.md", help="(README.md)")
+    options = parser.parse_args(arguments)
+    options.page.write_text("\n\n".join(_page(options.results, options.page.parent)) + "\n", encoding="utf-8")
+    if (latency := _read(options.results, "latency")) is not None:
+        readme = options.readme.read_text(encoding="utf-8")
+        options.readme.write_text(fill(readme, {_README_TABLE: tables.by_streams(latency)}), encoding="utf-8")
+    print(options.page)
+    return 0
+
+
+def _page(results: Path, folder: Path) -> Iterator[str]:
+    yield "# What was measured"
+    yield "Made by `python -m perf.report` of the reports in `results/`, which have all samples."
+    missing = []
+    for chapter in CHAPTERS:
+        report = _read(results, chapter.report)
+        if report is None:
+            missing.append(f"- {chapter.title}: `{chapter.command}`")
+            continue
+        yield f"## {chapter.title}"
+        yield chapter.remark
+        yield _origin(report)
+        yield chapter.table(report)
+        if chapter.draw is not None:
+            picture = results / f"{chapter.picture or chapter.report}.png"
+            chapter.draw(report, picture)
+            yield f"![{chapter.title.lower()}]({picture.relative_to(folder).as_posix()})"
+    if missing:
+        yield "## Not measured with these weights yet"
+        yield "\n".join(missing)
+
+
+def _origin(report: Report) -> str:
+    """On what it was measured, and by which command."""
+    made = report["environment"]
+    stolen = made.get("stolen_percent")
+    shared = "" if stolen is None else f"; {stolen:.0f} % of its time went to others"
+    return (
+        f"`{made['command']}`, {made['date'][:10]}, {made['cores']} cores of {made['cpu']} "
+        f"({made['cpu_path']}{shared}), commit {made['commit'][:10]}."
+    )
+
+
+def _read(results: Path, name: str) -> Report | None:
+    path = results / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

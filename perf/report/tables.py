@@ -1,0 +1,123 @@
+"""Reports as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import mean
+from typing import Any
+
+from instruments.report import markdown
+from perf.report.pictures import PEERS, Report, of_first_configuration
+
+_ON_THE_WAY = ("frontend", "encoder", "queue", "prefill", "first_window", "vocoder")
+"""Stages that a first chunk passes, in this order."""
+
+
+def by_streams(report: Report) -> str:
+    """For the head of the README: playing streams, and what they and closed ones get."""
+    cells = of_first_configuration(report)
+    playing, closed = (
+        {one["streams"]: one for one in cells if one["mode"] == mode} for mode in ("playing", "closed")
+    )
+    rows = [
+        _row("first chunk, p50 / p95", [_both(one["first_chunk_ms"]) for one in playing.values()]),
+        _row("first audible sample, p50 / p95", [_both(one["first_audible_ms"]) for one in playing.values()]),
+        _row("streams that ran dry", [f"{one['ran_dry']} of {one['spoken']}" for one in playing.values()]),
+        _row(
+            "audio seconds per second, closed loop",
+            [_shown(closed[count]["audio_s_per_s"], ".0f") for count in playing],
+        ),
+    ]
+    if all(closed[count]["gain"] for count in playing):
+        speeds = [_shown(closed[count]["gain"]["talker_speed"]["value"], ".2f", "x") for count in playing]
+        rows.append(_row("the talker's speed by drafting ahead, same tokens, closed loop", speeds))
+    header = _row("playing streams", [str(count) for count in playing])
+    return "\n".join([header, _row("---", ["---"] * len(playing)), *rows])
+
+
+def first_chunk_path(report: Report) -> str:
+    """What the first chunk of one stream that has the server to itself waits for."""
+    [alone] = [
+        one for one in of_first_configuration(report) if (one["mode"], one["streams"]) == ("closed", 1)
+    ]
+    stages = {one["name"]: one for one in alone["stages"]}
+    passed = [stages[name] for name in _ON_THE_WAY if name in stages]
+    rows = [_stage(one["name"], one["p50_ms"], one["p95_ms"]) for one in passed]
+    first = alone["first_chunk_ms"]
+    return markdown([*rows, _stage("first chunk, as the client sees it", first["p50"], first["p95"])])
+
+
+def peers(report: Report) -> str:
+    """Where the published figures stand."""
+    return markdown(
+        [
+            {
+                "": name,
+                "first chunk by streams": ", ".join(f"{n}: {ms:g} ms" for n, ms in one["ms"].items()),
+                "published in": one["source"],
+            }
+            for name, one in PEERS.items()
+        ]
+    )
+
+
+def by_rates(report: Report) -> str:
+    return markdown([_level(one) for one in report["results"]])
+
+
+def by_lengths(report: Report) -> str:
+    """As Du et al. 2021, table 1, has them: means by the length of the texts."""
+    return markdown(
+        [
+            {
+                "texts": one["load"]["length"],
+                "requests/s": f"{one['load']['rate']:g}",
+                "speech": f"{mean(_figures(one, 'audio_s')):.2f} s",
+                "first chunk": f"{mean(_figures(one, 'first_chunk_ms')):.1f} ms",
+                "last chunk": f"{mean(_figures(one, 'total_ms')):.0f} ms",
+                "real-time factor": f"{mean(_figures(one, 'real_time_factor')):.3f}",
+                "ran dry": f"{one['ran_dry']} of {one['spoken']}",
+            }
+            for one in report["results"]
+        ]
+    )
+
+
+def _figures(level: dict[str, Any], field: str) -> list[float]:
+    return [one["figures"][field] for one in _spoken(level)]
+
+
+def _spoken(level: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for part in level["parts"]:
+        yield from (one for one in part["utterances"] if one["figures"])
+
+
+def _level(one: dict[str, Any]) -> dict[str, str]:
+    return {
+        "": one["configuration"],
+        "requests/s": f"{one['load']['rate']:.3g}",
+        "asked": str(one["asked"]),
+        "refused": str(one["refused"]),
+        "first chunk, p50 / p95": _both(one["first_chunk_ms"]),
+        "last chunk, p50": _shown(one["last_chunk_ms"]["p50"], ".0f", " ms"),
+        "ran dry": str(one["ran_dry"]),
+        "audio s/s": _shown(one["audio_s_per_s"], ".1f"),
+    }
+
+
+def _stage(name: str, p50: float | None, p95: float | None) -> dict[str, str]:
+    shown = {name: _shown(value, ".1f", " ms") for name, value in (("p50", p50), ("p95", p95))}
+    return {"stage": name.replace("_", " "), **shown}
+
+
+def _both(spread: dict[str, float | None]) -> str:
+    return f"{_shown(spread['p50'], '.0f')} / {_shown(spread['p95'], '.0f')} ms"
+
+
+def _shown(value: float | None, form: str, unit: str = "") -> str:
+    """What nothing was measured of, which is null in a report, is a dash."""
+    return "-" if value is None else f"{value:{form}}{unit}"
+
+
+def _row(name: str, cells: Sequence[str]) -> str:
+    return f"| {' | '.join([name, *cells])} |"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perf.perf_analyzer import Profile
+from perf.perf_analyzer.profile import Profile
 
 MS = 1_000_000
 
@@ -18,9 +18,9 @@ def test_reads_first_and_last_audio_from_the_profile() -> None:
         },
         {"timestamp": 1100 * MS, "response_timestamps": [1160 * MS], "response_outputs": [last]},
     ]
-    profile = Profile.of({"experiment": {"mode": "concurrency", "value": 2}, "requests": requests})
+    profile = Profile.of("tts", {"experiment": {"mode": "concurrency", "value": 2}, "requests": requests})
     assert profile.first_samples_ms == (40.0, 60.0) and profile.last_samples_ms == (100.0, 60.0)
-    assert (profile.concurrency, profile.requests, profile.first_ms.p50) == (2, 2, 50.0)
+    assert (profile.value, profile.requests, profile.first_ms.p50) == (2, 2, 50.0)
     assert profile.pairs == {"draft_lm+ratio": 2}
     assert profile.requests_per_s == pytest.approx(2 / 0.16)
 
@@ -28,4 +28,16 @@ def test_reads_first_and_last_audio_from_the_profile() -> None:
 def test_a_stream_without_an_end_is_refused() -> None:
     request = {"timestamp": 0, "response_timestamps": [1], "response_outputs": [{"IS_LAST": False}]}
     with pytest.raises(SystemExit, match="without its last chunk"):
-        Profile.of({"experiment": {"value": 1}, "requests": [request]})
+        Profile.of("tts", {"experiment": {"value": 1}, "requests": [request]})
+
+
+def test_a_model_without_audio_ends_with_its_last_response() -> None:
+    request = {
+        "timestamp": 0,
+        "response_timestamps": [3 * MS, 8 * MS],
+        "response_outputs": [{"SYMBOLS": 1}, {}],
+    }
+    experiment = {"experiment": {"mode": "request_rate", "value": 2.5}, "requests": [request]}
+    profile = Profile.of("frontend", experiment)
+    assert (profile.first_samples_ms, profile.last_samples_ms, profile.pairs) == ((3.0,), (8.0,), {})
+    assert profile.row()["load"] == "2.5/s"

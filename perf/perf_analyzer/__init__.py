@@ -1,0 +1,1 @@
+"""NVIDIA's own load generator, its input and what it finds."""

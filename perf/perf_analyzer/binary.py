@@ -1,0 +1,101 @@
+"""perf_analyzer itself, which comes with the `tritonclient` 2.51.0 wheel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from perf.perf_analyzer.inputs import PATIENT, Entry
+from perf.perf_analyzer.profile import Profile
+
+TTS, FRONTEND = "tts", "frontend"
+_DECOUPLED = (TTS, FRONTEND)
+_LIBRARIES = {"libb64.so.0d": "libb64-", "libcudart.so.12": "libcudart-"}
+"""What the binary links to beyond a plain system, and how the server's wheel names it."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A load: so many streams at once, or so many requests a second at random times."""
+
+    streams: int | None = None
+    rate: float | None = None
+    requests: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.streams} streams" if self.rate is None else f"{self.rate:g} requests/s"
+
+    @property
+    def arguments(self) -> list[str]:
+        if self.rate is None:
+            return ["--concurrency-range", str(self.streams)]
+        return ["--request-rate-range", f"{self.rate:g}", "--request-distribution", "poisson"]
+
+
+class Analyzer:
+    """The binary with its libraries and its input, in a folder of its own."""
+
+    def __init__(self, folder: Path, server: str, model: str) -> None:
+        self._folder, self._server, self._model = folder, server, model
+        self._binary = _binary()
+        _link_libraries(folder)
+
+    @property
+    def _parameters(self) -> Mapping[str, int]:
+        return PATIENT if self._model == FRONTEND else {}
+
+    def run(self, offer: Offer, entries: Sequence[Entry]) -> Profile:
+        note = f"perf_analyzer: {self._model}, {offer.name}, {offer.requests} requests"
+        print(note, file=sys.stderr, flush=True)
+        asked, exported = self._folder / "requests.json", self._folder / "profile.json"
+        asked.write_text(json.dumps({"data": list(entries)}), encoding="utf-8")
+        done = subprocess.run(
+            self._command(offer, asked, exported),
+            env={**os.environ, "LD_LIBRARY_PATH": f"{self._folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"},
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        if done.returncode or not exported.exists():
+            said = f"{done.stdout}{done.stderr}"
+            raise SystemExit(f"perf_analyzer failed with status {done.returncode}:\n{said}")
+        (experiment,) = json.loads(exported.read_text(encoding="utf-8"))["experiments"]
+        # It holds all audio as decimal numbers, and is large.
+        exported.unlink()
+        return Profile.of(self._model, experiment)
+
+    def _command(self, offer: Offer, asked: Path, exported: Path) -> list[str]:
+        return [
+            self._binary, "-m", self._model, "-u", self._server, "-i", "grpc", "--async",
+            *(["--streaming"] if self._model in _DECOUPLED else []), *offer.arguments,
+            *(f"--request-parameter={name}:{value}:int" for name, value in self._parameters.items()),
+            "--request-count", str(offer.requests), "--input-data", str(asked),
+            "--profile-export-file", str(exported),
+        ]  # fmt: skip
+
+
+def _binary() -> str:
+    path = shutil.which("perf_analyzer", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    if path is None:
+        raise SystemExit("perf_analyzer is missing: pip install tritonclient==2.51.0 (later wheels lack it)")
+    return path
+
+
+def _link_libraries(folder: Path) -> None:
+    """Gives the libraries in the server's wheel the names that the binary asks for."""
+    try:
+        carried = files("nvidia-pytriton") or []
+    except PackageNotFoundError:
+        return  # then the system has to have them
+    for name, prefix in _LIBRARIES.items():
+        for file in carried:
+            if file.name.startswith(prefix):
+                (folder / name).symlink_to(file.locate())

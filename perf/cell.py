@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from instruments import report
@@ -29,6 +29,7 @@ class Cell:
         audio_s_per_s: under the full load, until the first stream of a part has spoken its last.
         decode_s_per_audio_s: the talker's, of utterances under the full load.
         tokens_per_step: that a step of the talker added to the speech; 1 without a draft.
+        requests_a_pass: by model, that Triton handed over together, where its metrics are told.
         gain: over the configuration beside it.
     """
 
@@ -49,6 +50,7 @@ class Cell:
     tokens_per_step: float
     stages: list[Stage]
     parts: list[Part]
+    requests_a_pass: dict[str, float] = field(default_factory=dict)
     gain: Gain | None = None
 
     @classmethod
@@ -82,6 +84,10 @@ class Cell:
     def pair(self) -> str:
         """What most utterances were given."""
         return max(self.pairs, key=self.pairs.__getitem__, default="none spoken")
+
+    @property
+    def batches(self) -> str:
+        return ", ".join(f"{model} {mean:.2f}" for model, mean in self.requests_a_pass.items())
 
     def over(self, other: Cell) -> Cell:
         """With what it gains over another that was measured by turns with it."""
@@ -144,4 +150,5 @@ def tables(cells: Sequence[Cell]) -> str:
         if cell.stages:
             title = f"by stage, {cell.configuration}, {cell.mode}, {cell.streams} streams"
             texts.append(f"{title}\n{report.table([cell.stage_row(stage) for stage in cell.stages])}")
+            texts.append(f"requests a pass: {cell.batches}")
     return "\n\n".join(texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from instruments.report import Spread
@@ -42,6 +42,7 @@ class Level:
         goodput_per_s: requests a second whose first chunk came within the limit and that never ran dry.
         generator_late_ms, generator_share: of the load's own lateness, and of a core.
         memory_bytes: of the server's processes at the end, where it was started for the measurement.
+        requests_a_pass: by model, that Triton handed over together, where its metrics are told.
     """
 
     configuration: str
@@ -67,6 +68,7 @@ class Level:
     generator_share: float
     memory_bytes: dict[str, int]
     parts: list[Answers]
+    requests_a_pass: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -24,9 +24,10 @@ from instruments import report
 from instruments.changed_repository import changed_repository
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
-from perf import level, memory, open_loop
+from perf import batches, level, memory, open_loop
 from perf.arguments import add_open_load, add_set, add_slices, setting, way
 from perf.arrivals import Length, Spacing
+from perf.batches import Counts
 from perf.level import Level, Limit
 from perf.open_loop import OpenLoad
 from perf.turns import Configuration, name_of
@@ -99,14 +100,23 @@ def _levels(asked: Sequence[Configuration], options: argparse.Namespace) -> Iter
 def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
     """One rate in slices, each by all configurations in turn; the next slice the other way round."""
     parts: dict[str, list[open_loop.Answers]] = {one.name: [] for one in asked}
+    counts: dict[str, list[tuple[Counts, Counts]]] = {one.name: [] for one in asked}
     for part in range(slices):
         for one in asked if part % 2 == 0 else reversed(asked):
             note = f"{load.rate:g} requests/s, slice {part + 1} of {slices}: {one.name}"
             print(note, file=sys.stderr, flush=True)
+            before = batches.count(one.server)
             parts[one.name].append(
                 open_loop.run(one.server.grpc, load, one.parameters, _WARM_UP_PART + 1 + part)
             )
-    return [Level.of(one.name, load, limit, parts[one.name], memory.of(one.server)) for one in asked]
+            counts[one.name].append((before, batches.count(one.server)))
+    return [
+        replace(
+            Level.of(one.name, load, limit, parts[one.name], memory.of(one.server)),
+            requests_a_pass=batches.requests_a_pass(counts[one.name]),
+        )
+        for one in asked
+    ]
 
 
 def _search(one: Configuration, load: OpenLoad, limit: Limit, slices: int) -> Iterator[Level]:

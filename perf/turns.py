@@ -14,7 +14,8 @@ from talkahead_client import Client
 from talkahead_client.protocol import ParameterValue
 
 from instruments.server import Server
-from perf import stages
+from perf import batches, stages
+from perf.batches import Counts
 from perf.cell import Cell
 from perf.part import Part
 from perf.stages import Histogram
@@ -70,6 +71,7 @@ class _Turn:
         self._speaker = speaker
         self._parts: list[Part] = []
         self._passed: list[dict[str, Histogram]] = []
+        self._counts: list[tuple[Counts, Counts]] = []
 
     def warm_up(self, load: Load) -> None:
         """Speaks once on every stream; nobody counts it."""
@@ -78,14 +80,16 @@ class _Turn:
     def run(self, load: Load, note: str) -> None:
         name = self._configuration.name
         print(f"{load.mode}, {load.streams} streams, {note}: {name}", file=sys.stderr, flush=True)
-        earlier = self._stages()
+        counts, earlier = batches.count(self._configuration.server), self._stages()
         began_s = time.perf_counter()
         utterances = self._asked(load).run(self._speaker)
         self._parts.append(Part(time.perf_counter() - began_s, utterances))
         self._passed.append(stages.passed(earlier, self._stages()))
+        self._counts.append((counts, batches.count(self._configuration.server)))
 
     def cell(self, load: Load) -> Cell:
-        return Cell.of(self._configuration.name, load, self._parts, stages.summary(self._passed))
+        found = Cell.of(self._configuration.name, load, self._parts, stages.summary(self._passed))
+        return replace(found, requests_a_pass=batches.requests_a_pass(self._counts))
 
     def _asked(self, load: Load) -> Load:
         return replace(load, parameters=self._configuration.parameters)

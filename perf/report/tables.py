@@ -102,7 +102,12 @@ def _level(one: dict[str, Any]) -> dict[str, str]:
         "last chunk, p50": _shown(one["last_chunk_ms"]["p50"], ".0f", " ms"),
         "ran dry": str(one["ran_dry"]),
         "audio s/s": _shown(one["audio_s_per_s"], ".1f"),
+        "prompts, windows a pass": _batches(one.get("requests_a_pass", {})),
     }
+
+
+def _batches(means: dict[str, float]) -> str:
+    return ", ".join(_shown(means.get(model), ".2f") for model in ("encoder", "vocoder"))
 
 
 def _stage(name: str, p50: float | None, p95: float | None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from talkahead.engine.running_mean import ENOUGH, RunningMean
 
 _BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of rows up to which a row is held to cost the same."""
-_LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 64, 512
+_LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 128, 512
 """Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes most."""
 _SETTLING, _TRIAL = 3, 9
 """Steps after a change of size, which cost up to twice as much as those behind them (caches, predictors) and
@@ -51,8 +51,8 @@ class DraftBudget:
         sizes: Sequence[int],
         forecast: SizeForecast | None = None,
         *,
-        margin: float = 0.05,
-        every: int = 192,
+        margin: float = 0.02,
+        every: int = 128,
     ) -> None:
         assert sizes[0] == 1 and list(sizes) == sorted(set(sizes))
         self._sizes = tuple(sizes)

@@ -61,7 +61,7 @@ def test_a_step_that_does_not_pay_is_stepped_over() -> None:
 def test_what_pays_most_is_found(rows: int) -> None:
     chosen = run(DraftBudget(SIZES), rows, 2_000)[-500:]
     worth = GAINS[usual(chosen)] / memory_bound(rows, usual(chosen))
-    assert worth > 0.94 * GAINS[best(rows)] / memory_bound(rows, best(rows))
+    assert worth > 0.97 * GAINS[best(rows)] / memory_bound(rows, best(rows))
 
 
 def test_many_nodes_for_few_streams_and_none_where_the_pool_is_full() -> None:
@@ -109,10 +109,10 @@ def test_trials_cost_little() -> None:
     budget = DraftBudget(SIZES)
     run(budget, 4, 2_000)
     chosen = run(budget, 4, 6_400)
-    assert sum(size != usual(chosen) for size in chosen) <= 6_400 * 9 // 192 + 9
+    assert sum(size != usual(chosen) for size in chosen) <= 6_400 * 9 // 128 + 9
 
 
-def test_a_machine_whose_speed_wanders_moves_nothing() -> None:
+def test_a_machine_whose_speed_wanders_moves_as_good_as_nothing() -> None:
     """Others take much of it, for seconds at a time: what was seen then is no news of now."""
     budget, chosen = DraftBudget(SIZES), []
     run(budget, 1, 4_000)
@@ -123,8 +123,9 @@ def test_a_machine_whose_speed_wanders_moves_nothing() -> None:
         budget.observe_cost(1, size, 1e-3 * memory_bound(1, size) * slowness)
         budget.observe_gain(size, GAINS[size], 1)
     settled = [usual(chosen[first : first + 40]) for first in range(0, 12_000, 40)]
-    assert sum(one != other for one, other in itertools.pairwise(settled)) == 0
-    assert settled[0] == best(1)
+    assert sum(one != other for one, other in itertools.pairwise(settled)) <= 2
+    worth = min(GAINS[size] / memory_bound(1, size) for size in settled)
+    assert worth > 0.97 * GAINS[best(1)] / memory_bound(1, best(1))
 
 
 def test_steps_right_after_a_change_of_size_decide_nothing() -> None:
@@ -152,6 +153,67 @@ def test_drafts_that_have_become_bad_are_left_off(monkeypatch: pytest.MonkeyPatc
     assert usual(run(budget, 8, 2_000)[-200:]) > 1
     monkeypatch.setitem(globals(), "GAINS", dict.fromkeys(SIZES, 1.0))
     assert usual(run(budget, 8, 12_000)[-500:]) == 1
+
+
+RELATIVE_COSTS = {
+    "tiles": {
+        1: (1, 1.15, 1.2, 1.25, 1.4, 1.5),
+        4: (1, 1.2, 1.3, 1.4, 1.7, 2.0),
+        16: (1, 1.5, 1.9, 2.3, 3.1, 4.0),
+    },
+    "wide": {
+        1: (1, 1.5, 1.6, 1.75, 2.0, 2.2),
+        4: (1, 1.5, 1.75, 2.0, 2.5, 3.1),
+        16: (1, 1.65, 2.1, 2.5, 3.4, 4.4),
+    },
+    "narrow": {
+        1: (1, 1.4, 1.6, 1.9, 2.5, 3.1),
+        4: (1, 1.8, 2.3, 2.9, 4.1, 5.2),
+        16: (1, 1.7, 2.2, 2.6, 3.6, 4.7),
+    },
+}
+"""Steps with trees of `TREES` in plain ones, by streams: much the shipped talker's on three kinds of CPU."""
+TREES = {1: (0, 0.0), 2: (1, 0.56), 3: (2, 0.52), 4: (3, 0.43), 6: (3, 0.55), 8: (3, 0.61)}
+"""By nodes: guesses, and the chance of each."""
+
+
+class Forecast:
+    """Costs and gains that are wrong by up to a tenth."""
+
+    acceptance = True
+
+    def __init__(self, costs: dict[int, float], gains: dict[int, float], seed: int) -> None:
+        wrong = random.Random(seed)
+        self._costs = {size: cost * wrong.uniform(0.9, 1.1) for size, cost in costs.items()}
+        self._gains = {size: 1 + (gain - 1) * wrong.uniform(0.9, 1.1) for size, gain in gains.items()}
+
+    def cost_s(self, nodes: int, rows: int) -> float:
+        return 1e-3 * self._costs[nodes]
+
+    def gain(self, nodes: int) -> float:
+        return self._gains[nodes]
+
+    def best_nodes(self, sizes: tuple[int, ...], rows: int) -> int:
+        return max(sizes, key=lambda size: self._gains[size] / self._costs[size])
+
+
+@pytest.mark.parametrize("rows", [1, 4, 16])
+@pytest.mark.parametrize("cpu", RELATIVE_COSTS)
+def test_at_any_load_it_is_within_three_percent_of_the_best_fixed_size(cpu: str, rows: int) -> None:
+    """With its trials, and with steps and guesses that vary as they do."""
+    costs = dict(zip(TREES, RELATIVE_COSTS[cpu][rows], strict=True))
+    gains = {size: 1 + guesses * chance for size, (guesses, chance) in TREES.items()}
+    budget, draw = DraftBudget(tuple(TREES), Forecast(costs, gains, rows)), random.Random(rows)  # type: ignore[arg-type]
+    chosen = []
+    for _ in range(16_000):
+        chosen.append(size := budget.choose(rows))
+        guesses, chance = TREES[size]
+        right = sum(draw.random() < chance for _ in range(rows * guesses))
+        budget.observe_cost(rows, size, 1e-3 * costs[size] * (1 + 0.15 * abs(draw.gauss(0.0, 1.0))))
+        budget.observe_gain(size, 1 + right / rows, rows)
+    settled = chosen[4_000:]
+    speed = sum(gains[size] for size in settled) / sum(costs[size] for size in settled)
+    assert speed > 0.97 * max(gains[size] / costs[size] for size in TREES)
 
 
 @pytest.mark.parametrize(("most", "allowed"), [(1, 1), (3, 1), (4, 4), (20, 16)])

@@ -73,6 +73,7 @@ class TimedDrafter:
         self._watch = watch
         self.sees_prompt = drafter.sees_prompt
         self.admit, self.release = drafter.admit, drafter.release
+        self.can_replay, self.replayed = drafter.can_replay, drafter.replayed
 
     def propose(self, context: Context) -> TokenTree:
         with self._watch.drafting():

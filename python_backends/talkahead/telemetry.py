@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from talkahead.errors import Code, TalkaheadError
-from talkahead.types import Ending, StreamAccount
+from talkahead.types import Ending, StepWay, StreamAccount
 
 OPEN_STREAMS = "talkahead_open_streams"
 """Streams whose client has not had the end yet: draining waits until this is 0."""
@@ -203,13 +203,14 @@ class TalkerTelemetry(Telemetry):
         self._default_pair.of(drafter=drafter, verifier=verifier).set(1)
         self._steps.cost(costs)
 
-    def forwards(self) -> Callable[[bool], None]:
-        """Of a talker whose forwards are replayed as graphs: to be told of each whether it was."""
+    def steps_by_way(self) -> Callable[[StepWay], None]:
+        """Of a talker whose device records graphs: to be told of each step how it was asked for."""
         ways = self._page.counter(
-            "talkahead_forwards_total", "Forwards of the talker on a GPU: graphs replayed, or eager ones"
+            "talkahead_forwards_total",
+            "Steps of the talker on a GPU: replayed as one graph, their forward alone, or eager",
         )
-        counters = {True: ways.of(way="replayed"), False: ways.of(way="eager")}
-        return lambda replayed: self._post(lambda: counters[replayed].increment(1))
+        counters = {way: ways.of(way=way) for way in StepWay}
+        return lambda way: self._post(lambda: counters[way].increment(1))
 
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""

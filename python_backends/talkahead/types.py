@@ -43,6 +43,17 @@ class Ending(StrEnum):
     ERROR = "error"
 
 
+class StepWay(StrEnum):
+    """How a step of the talker is asked of a device that records graphs."""
+
+    STEP = "step"
+    """As one graph."""
+    FORWARD = "forward"
+    """Its forward as a graph, drafts and draws one operation after another."""
+    EAGER = "eager"
+    """One operation after another."""
+
+
 class Spoken(IntEnum):
     """What a row of WORDS is about; its last column."""
 

@@ -94,7 +94,7 @@ class CachedDecoder:
         """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
-        self.cache.lengths.index_add_(0, rows.slots, accepted.counts)
+        self._lengthen(accepted.counts, rows)
 
     def aligned(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32] | None:
         """The rows of its prompt that a slot's positions from `first` to `beyond` speak; None where the model
@@ -104,6 +104,10 @@ class CachedDecoder:
     def lengths(self, rows: Rows) -> Tensor:
         """Valid positions of each row's slot, int64 [S]; a copy."""
         return self.cache.lengths.index_select(0, rows.slots)
+
+    def _lengthen(self, counts: Tensor, rows: Rows) -> None:
+        """So many more positions [S] of each row's slot are valid."""
+        self.cache.lengths.index_add_(0, rows.slots, counts)
 
     def keep(self, lengths: Tensor, rows: Rows) -> None:
         """Of each row's slot the first `lengths` [S] positions are valid; the others are scratch again."""

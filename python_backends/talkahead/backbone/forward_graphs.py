@@ -10,13 +10,16 @@ Shapes: S running rows, N nodes of a tree, D hidden size, V vocabulary.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+_IS_RECORDING = ContextVar("is_recording", default=False)
 Forward = Callable[["StepInputs"], tuple[Tensor, Tensor]]
 """(logits [S, N, V], hidden [S, N, D]) of what it is given."""
 
@@ -44,6 +47,16 @@ class GraphRecorder(Protocol):
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """What does the same again, on the same tensors. Calls `work` some times before it records it, which
         must harm nothing."""
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """What is asked for inside will be part of a graph, and no graph is replayed within another."""
+    token = _IS_RECORDING.set(True)
+    try:
+        yield
+    finally:
+        _IS_RECORDING.reset(token)
 
 
 class ForwardGraphs:
@@ -77,7 +90,7 @@ class ForwardGraphs:
     ) -> None:
         self.tell: Callable[[bool], None] = _tell_nobody
         self._spare = spare
-        sizes = _largest if has_one_size else _sizes
+        sizes = _largest if has_one_size else bucket_sizes
         self._rows, self._nodes = sizes(most_rows), sizes(most_nodes)
         self._places = _Places.of(most_rows, self._nodes, (width, vocabulary), dtype, spare, device)
         # The largest first: what it takes of the device's memory, the others make do with.
@@ -103,7 +116,10 @@ class ForwardGraphs:
 
     @torch.inference_mode()
     def run(self, inputs: StepInputs) -> tuple[Tensor, Tensor] | None:
-        """Logits and hidden states of a step, which hold until the next; None where no graph is so large."""
+        """Logits and hidden states of a step, which hold until the next; None where no graph is so large, or
+        the step is being recorded itself."""
+        if _IS_RECORDING.get():
+            return None
         count, nodes = inputs.embedded.shape[:2]
         if count > self._rows[-1] or nodes > self._nodes[-1]:
             self.tell(False)
@@ -184,7 +200,7 @@ class _Places:
         return flat[: rows * nodes * width].view(rows, nodes, width)
 
 
-def _sizes(most: int) -> list[int]:
+def bucket_sizes(most: int) -> list[int]:
     """Powers of two, and the largest itself."""
     return sorted({most, *(1 << power for power in range(most.bit_length()) if 1 << power < most)})
 

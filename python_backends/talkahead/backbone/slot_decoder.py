@@ -99,6 +99,7 @@ class SlotDecoder(CachedDecoder):
 
     Attributes:
         graphs: these, or None.
+        recorder: by which whole steps may be recorded too; None where forwards are not, or are of one size.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class SlotDecoder(CachedDecoder):
         self._kernel = kernel_for(self.device, dtype, attention) if uses_kernel else None
         self._has_one_size = has_one_size
         self.graphs = None if graphs is None else self._record(graphs)
+        self.recorder = None if self.graphs is None or has_one_size else graphs
 
     @property
     def has_kernel(self) -> bool:
@@ -421,6 +423,10 @@ class SlotDecoder(CachedDecoder):
             self.alignment.compact(self.cache.lengths, accepted, rows)
         super().commit(accepted, shape, rows)
 
+    def _lengthen(self, counts: Tensor, rows: Rows) -> None:
+        """Written, not added: rows of padding share a slot, and are one stream there."""
+        self.keep(self.lengths(rows) + counts, rows)
+
     @torch.inference_mode()
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
         """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
@@ -457,7 +463,7 @@ class SlotDecoder(CachedDecoder):
         """
         chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1))).on(self.device)
         scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
-        self.cache.lengths.index_add_(0, rows.slots, counts)
+        self._lengthen(counts, rows)
         lines = torch.arange(len(counts), device=self.device)
         return Scored(scored.logits[lines, (counts - 1).clamp_min(0), None], scored.hidden)
 

@@ -11,9 +11,14 @@ from talkahead.speculation.rows import Rows
 
 
 class Backlog:
-    """The most positions that each slot may lack in a decoder, up to its root; it may be fewer."""
+    """The most positions that each slot may lack in a decoder, up to its root; it may be fewer.
 
-    def __init__(self, num_slots: int) -> None:
+    Args:
+        usual: what steps with this draft leave at most.
+    """
+
+    def __init__(self, num_slots: int, usual: int) -> None:
+        self._usual = usual
         self._most: npt.NDArray[np.int64] = np.ones(num_slots, dtype=np.int64)
 
     def admitted(self, slots: Sequence[int]) -> None:
@@ -21,11 +26,17 @@ class Backlog:
         self._most[list(slots)] = 1
 
     def most(self, rows: Rows) -> int:
-        return int(self._most[rows.listed].max())
+        """Of rows that the host does not know, as a step is recorded for any: the usual."""
+        return int(self._most[rows.listed].max()) if len(rows.listed) else self._usual
 
-    def fed(self, rows: Rows, most: int) -> None:
-        """The step has brought the decoder up to its roots, and left so many to be fed up to the next."""
-        self._most[rows.listed] = most
+    def is_usual(self, rows: Rows) -> bool:
+        """Whether a step that was recorded feeds enough."""
+        return self.most(rows) <= self._usual
+
+    def fed(self, rows: Rows) -> None:
+        """The step has brought the decoder up to its roots, and left no more than usual to be fed up to the
+        next."""
+        self._most[rows.listed] = self._usual
 
     def missed(self, rows: Rows, tokens: int, cut: int = 0) -> None:
         """The step left it alone and said up to so many tokens; up to `cut` positions were then dropped that

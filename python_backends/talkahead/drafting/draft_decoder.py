@@ -23,6 +23,10 @@ class DraftDecoder(Backbone, Protocol):
     @property
     def max_nodes(self) -> int: ...
 
+    @property
+    def spare_slots(self) -> int:
+        """Behind the target's, for what belongs to no stream."""
+
     def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """Add `counts[s]` of the first layer's inputs [S, W, D] to each row's slot.
 

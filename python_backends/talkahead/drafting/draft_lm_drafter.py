@@ -17,7 +17,8 @@ from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.native_chain import ChainTables, NativeChain, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.rows import Rows
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 
 class DraftLmDrafter:
@@ -39,7 +40,7 @@ class DraftLmDrafter:
     def __init__(
         self, decoder: DraftDecoder, embeddings: Tensor, length: int = 3, *, returns_probs: bool = True
     ) -> None:
-        slots, device = decoder.num_slots, decoder.device
+        slots, device = decoder.num_slots + decoder.spare_slots, decoder.device
         self.length = length
         self._decoder = decoder
         self._embeddings = embeddings.to(device, decoder.dtype)
@@ -48,7 +49,8 @@ class DraftLmDrafter:
         self._said = PositionTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
         self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
         self._fed = torch.zeros((slots, length - 1), dtype=torch.int64, device=device)
-        self._backlog = Backlog(slots)
+        # The root, and the last drafted token where all were said: nothing was drawn behind it.
+        self._backlog = Backlog(slots, usual=2)
         self._native = self._native_chain(native_decoders([decoder]))
 
     def _native_chain(self, decoders: list[NativeDecoder]) -> NativeChain | None:
@@ -101,11 +103,16 @@ class DraftLmDrafter:
         right = num_right(rows.take(self._fed), said, accepted.counts - 1)
         known = rows.take(self._num_prompt) + context.positions + 1 + right
         self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
-        if tree.shape.is_root_alone:
+        self.replayed(tree.shape, rows)
+
+    def can_replay(self, rows: Rows) -> bool:
+        return self._native is None and self._backlog.is_usual(rows)
+
+    def replayed(self, shape: TreeShape, rows: Rows) -> None:
+        if shape.is_root_alone:
             self._backlog.missed(rows, tokens=1)
         else:
-            # The root, and the last drafted token where all were said: nothing was drawn behind it.
-            self._backlog.fed(rows, most=2)
+            self._backlog.fed(rows)
 
     def admit(
         self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None

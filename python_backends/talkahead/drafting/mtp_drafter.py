@@ -22,7 +22,7 @@ from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.rows import Rows
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 
 class MtpDrafter:
@@ -59,16 +59,19 @@ class MtpDrafter:
         self._token_rows = [module.token_rows(table) for module in self._modules]
         """What each token adds to what a module is fed, [V, D]; of blind ones [D]."""
         self._returns_probs = returns_probs
-        shape = (first.num_slots, first.max_positions + first.max_nodes)
+        slots = first.num_slots + first.spare_slots
+        shape = (slots, first.max_positions + first.max_nodes)
         self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
         self._states = [
             PositionTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
             for _ in range(self.length)
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""
-        self._num_prompt = torch.zeros(first.num_slots, dtype=torch.int64, device=first.device)
-        self._drafted = torch.zeros((first.num_slots, self.length), dtype=torch.int64, device=first.device)
-        self._backlogs = [Backlog(first.num_slots) for _ in range(self.length)]
+        self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=first.device)
+        self._drafted = torch.zeros((slots, self.length), dtype=torch.int64, device=first.device)
+        # The longest path. What was accepted was drafted: less of it is cut back than a module is behind the
+        # root.
+        self._backlogs = [Backlog(slots, usual=self.length + 1) for _ in range(self.length)]
         self._native = self._native_chain(native_decoders(self._decoders))
 
     def _native_chain(self, decoders: list[NativeDecoder]) -> NativeChain | None:
@@ -144,13 +147,17 @@ class MtpDrafter:
         self._states[0].put(rows, places, torch.cat([context.hidden[:, None], behind], dim=1))
         if self._sees_tokens:
             self._cut_back(context, num_right(rows.take(self._drafted), said, accepted.counts))
-        most = int(accepted.path.shape[1])
+        self.replayed(tree.shape, rows)
+
+    def can_replay(self, rows: Rows) -> bool:
+        return self._native is None and all(backlog.is_usual(rows) for backlog in self._backlogs)
+
+    def replayed(self, shape: TreeShape, rows: Rows) -> None:
         for module, backlog in enumerate(self._backlogs):
-            if module < tree.num_nodes - 1:
-                # What was accepted was drafted: less of it is cut back than a module is behind the root.
-                backlog.fed(rows, max(most, module + 1))
+            if module < len(shape) - 1:
+                backlog.fed(rows)
             else:
-                backlog.missed(rows, most, cut=module)
+                backlog.missed(rows, shape.max_depth + 1, cut=module)
 
     def _cut_back(self, context: Context, right: Tensor) -> None:
         """Keep what was fed with frames that were said: `right` [S] of those behind the root."""

@@ -1,16 +1,16 @@
 """One step of all running rows: propose, score, accept, commit, observe; one copy back to the host.
 
 State and KV lie by slot, and KV stays there. Rows of one method (drafter, verifier, size of the draft) are a
-part; all parts are scored in one forward. The step is one object so that a CUDA graph per (rows, nodes) can
-take its place.
+part. Where steps of all parts have been recorded as graphs of a device, they are replayed, one part after the
+other; else all parts are scored in one forward.
 
-Shapes: R slots, S running rows, M accepted nodes at most, C codebooks, F frames of a segment at most.
+Shapes: S running rows, M accepted nodes at most, C codebooks.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -22,16 +22,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
+from talkahead.engine.slot_state import SlotState
+from talkahead.engine.step_graphs import StepGraphs, StepKind, StepOutcome
 from talkahead.speculation.allowed_tokens import AllowedTokens
-from talkahead.speculation.contracts import Context, Drafter, DraftRequest, Scored, Verifier
-from talkahead.speculation.draws import stream_keys
+from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier
 from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.next_roots import advance_rows
-from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
-from talkahead.speculation.sampling import SamplingSettings, draw, support_of
+from talkahead.speculation.sampling import draw, support_of
 from talkahead.speculation.token_tree import TokenTree
 
 _METHODS = 64
@@ -74,30 +75,42 @@ class Admission:
     history: Tensor = _NO_HISTORY
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Part:
     """Running rows of one method.
 
     Args:
-        state: of the rows side by side: views of what lies by slot where they are neighbours, else copies.
+        support: see `SlotState.support`.
+        state: of the rows side by side, while steps are launched one operation after another; replayed ones
+            read and write what lies by slot.
         contexts: by the nodes that are drafted, over one state.
     """
 
     method: Method
-    state: Context
+    rows: Rows
+    support: int | None
+    state: Context | None = None
     contexts: dict[int | None, Context] = field(default_factory=dict)
 
-    def context(self, count: int) -> Context:
-        """Of a step of so many rows."""
-        nodes = self.method.nodes_among(count)
+    def context(self, nodes: int | None, slots: SlotState) -> Context:
+        """Of a step of so many nodes."""
+        if self.state is None:
+            self.state = slots.taken(self.rows, self.support)
         context = self.contexts.get(nodes)
         if context is None:
-            request = DraftRequest(nodes, self.method.returns_probs, self.method.verifier.trials)
             # Native code reads and writes plain memory where it lies.
             hidden = self.state.hidden
             kept: dict[Hashable, Any] | None = {} if hidden.is_cpu and hidden.dtype is torch.float32 else None
+            request = self.method.draft_request(nodes)
             context = self.contexts[nodes] = replace(self.state, draft_request=request, kept=kept)
         return context
+
+    def write_back(self, slots: SlotState) -> None:
+        """Bring what steps have written to the slots."""
+        if self.state is not None:
+            slots.put(self.state)
+            self.state = None
+            self.contexts.clear()
 
 
 @dataclass(frozen=True)
@@ -115,15 +128,6 @@ class _BatchLayout:
     slots: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What a part drew: tokens [rows, M, C], counts [rows], from trees of `nodes`."""
-
-    tokens: Tensor
-    counts: Tensor
-    nodes: int
-
-
 class DecodeStep:
     """Slot-indexed state of decoding, and the loop's body over it.
 
@@ -131,6 +135,11 @@ class DecodeStep:
         drafter, verifier: of segments that bring no method of their own.
         allowed: what may be drawn at each step of a frame; None: anything.
         clock: seconds, by which methods learn what their steps cost; None: `step_clock`.
+        recorder: of the device, by which `record` has whole steps recorded; None: it does nothing. The
+            backbone and all drafters have a slot to spare then.
+
+    Attributes:
+        graphs: what was recorded, or None.
     """
 
     def __init__(
@@ -141,26 +150,39 @@ class DecodeStep:
         *,
         allowed: AllowedTokens | None = None,
         clock: Callable[[], float] | None = None,
+        recorder: GraphRecorder | None = None,
     ) -> None:
-        slots, device = backbone.num_slots, backbone.device
         self._backbone = backbone
         self._clock = clock or step_clock(backbone.device)
         self._default = Method(drafter, verifier)
         self._allowed = allowed
         self._under = lru_cache(_METHODS)(Method.under)
         """Gives rows of one method under the same rules one object, so that they go together."""
-        self._methods = [self._default] * slots
+        self._methods = [self._default] * backbone.num_slots
         self._layout: _BatchLayout | None = None
-        self._roots = torch.zeros((slots, 1), dtype=torch.int64, device=device)
-        self._positions = torch.zeros(slots, dtype=torch.int64, device=device)
-        self._hidden = torch.zeros((slots, backbone.hidden_size), dtype=backbone.dtype, device=device)
-        self._frames = torch.zeros((slots, backbone.max_positions, 1), dtype=torch.int64, device=device)
-        self._keys = torch.zeros(slots, dtype=torch.int64, device=device)
-        zeros = torch.zeros(slots, dtype=torch.float64, device=device)
-        self._settings = SamplingSettings.of(zeros, self._positions, zeros + 1.0)
-        self._supports: list[int | None] = [None] * slots
-        wholes = (torch.zeros_like(self._positions) for _ in range(3))
-        self._repetition = RepetitionSettings(zeros + 1.0, *wholes)
+        self._state = SlotState(backbone)
+        self.graphs: StepGraphs | None = None
+        if recorder is not None:
+            self.graphs = StepGraphs(recorder, self._step_padded, backbone, self._state.spare)
+
+    def ruled(self, method: Method, options: RequestOptions) -> Method:
+        """The method under the rules that the options ask for, and the talker's own."""
+        return self._under(method, HistoryRules.of(options, self._allowed))
+
+    def record(
+        self, method: Method, options: RequestOptions, sizes: Iterable[int | None], rows: int | None = None
+    ) -> None:
+        """Have steps of requests with these options recorded, where the device records.
+
+        Args:
+            sizes: nodes that are drafted, the most first.
+            rows: of the steps; None: any number.
+        """
+        if self.graphs is None:
+            return
+        for nodes in sizes:
+            support = support_of(options.temperature, options.top_k)
+            self.graphs.record(StepKind(self.ruled(method, options), nodes, support), rows)
 
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
@@ -169,12 +191,10 @@ class DecodeStep:
         slots = [admission.slot for admission in admissions]
         lengths = [len(admission.prompt) for admission in admissions]
         prompts = torch.nn.utils.rnn.pad_sequence([one.prompt for one in admissions], batch_first=True)
-        where = torch.tensor(slots, device=self._keys.device)
-        self._write_settings(where, admissions)
+        where = torch.tensor(slots, device=self._backbone.device)
+        self._state.admit(where, admissions)
         for slot, admission in zip(slots, admissions, strict=True):
-            rules = HistoryRules.of(admission.options, self._allowed)
-            self.assign(slot, self._under(admission.method or self._default, rules))
-            self._frames[slot, self._frames.shape[1] - len(admission.history) :, 0] = admission.history
+            self.assign(slot, self.ruled(admission.method or self._default, admission.options))
         drafters = {id(one): one for one in map(self._drafter_of, slots)}.values()
         all_hidden = any(drafter.sees_prompt for drafter in drafters)
         scored = self._backbone.prefill(slots, prompts, lengths, all_hidden=all_hidden)
@@ -205,61 +225,33 @@ class DecodeStep:
             self._write_back()
             self._methods[slot] = method
 
-    def _write_settings(self, where: Tensor, admissions: list[Admission]) -> None:
-        def column(values: list[int] | list[float], dtype: torch.dtype) -> Tensor:
-            return torch.tensor(values, dtype=dtype, device=where.device)
-
-        options = [admission.options for admission in admissions]
-        self._settings[where] = SamplingSettings.of(
-            column([one.temperature for one in options], torch.float64),
-            column([one.top_k for one in options], torch.int64),
-            column([one.top_p for one in options], torch.float64),
-        )
-        for admission in admissions:
-            own = admission.options
-            self._supports[admission.slot] = support_of(own.temperature, own.top_k)
-        self._repetition[where] = RepetitionSettings(
-            column([one.repetition_penalty for one in options], torch.float64),
-            column([one.ras_win_len for one in options], torch.int64),
-            column([one.ras_win_max_num_repeat for one in options], torch.int64),
-            column([len(one.history) for one in admissions], torch.int64),
-        )
-        self._keys[where] = stream_keys(
-            column([one.seed for one in admissions], torch.int64),
-            column([one.segment for one in admissions], torch.int64),
-        )
-
     def _draw_first(self, slots: Sequence[int], where: Tensor, scored: Scored) -> npt.NDArray[np.int64]:
         scored.logits[:, 0, self._backbone.eos] = -torch.inf  # an utterance has at least one frame
         zeros = torch.zeros_like(where)
         scored, ruled = self._ruled_first(slots, scored)
         first = draw(scored.logits, ruled.settings, ruled.keys, zeros[:, None])
-        self._roots[where] = first
-        self._positions[where] = zeros
-        self._frames[where, 0] = first
-        self._hidden[where] = scored.hidden[:, 0]
+        self._state.begin(where, first, scored.hidden[:, 0])
         drawn: npt.NDArray[np.int64] = first.cpu().numpy()
         return drawn
 
     def _ruled_first(self, slots: Sequence[int], scored: Scored) -> tuple[Scored, Context]:
         """Under the rules of slots whose latest token is the last one in their prompts."""
-        state = self._gathered(slots)
-        before = replace(state, roots=state.frames[:, -1], positions=torch.full_like(state.positions, -1))
+        before = self._state.before_first(self._rows_of(slots), self._state.support(slots))
         rules = HistoryRules.together(self._methods[slot].rules for slot in slots)
         return rules.apply(TokenTree(before.roots[:, None]), scored, before)
+
+    def _rows_of(self, slots: Sequence[int]) -> Rows:
+        return Rows.of(slots, self._backbone.device)
 
     @torch.inference_mode()
     def run(self, slots: Sequence[int]) -> Drawn:
         """Decode these slots once. Going on with the slots of the last step costs nothing more."""
         began = self._clock()
         layout = self._lay_out(tuple(slots))
-        parts = layout.parts
-        contexts = [part.context(len(slots)) for part in parts]
-        trees = [_draft(part.method.drafter, context) for part, context in zip(parts, contexts, strict=True)]
-        scored = self._score(trees, layout.rows)
-        outcomes = [self._settle(*entries) for entries in zip(parts, trees, scored, contexts, strict=True)]
+        sizes = [part.method.nodes_among(len(slots)) for part in layout.parts]
+        outcomes = self._replayed(layout.parts, sizes) or self._launched(layout, sizes)
         drawn = _on_host(layout.slots, outcomes)
-        self._learn(parts, outcomes, drawn, began)
+        self._learn(layout.parts, outcomes, drawn, began)
         return drawn
 
     def _lay_out(self, chosen: tuple[int, ...]) -> _BatchLayout:
@@ -270,57 +262,81 @@ class DecodeStep:
             for slot in chosen:
                 by_method.setdefault(self._methods[slot], []).append(slot)
             slots = [slot for own in by_method.values() for slot in own]
-            parts = tuple(_Part(method, self._gathered(own)) for method, own in by_method.items())
-            rows = parts[0].state.rows if len(parts) == 1 else Rows.of(slots, self._keys.device)
+            parts = tuple(
+                _Part(method, self._rows_of(own), self._state.support(own))
+                for method, own in by_method.items()
+            )
+            rows = parts[0].rows if len(parts) == 1 else self._rows_of(slots)
             self._layout = _BatchLayout(chosen, parts, rows, np.array(slots))
         return self._layout
-
-    def _gathered(self, slots: Sequence[int]) -> Context:
-        rows = Rows.of(slots, self._keys.device)
-        return Context(
-            rows=rows,
-            roots=rows.take(self._roots),
-            positions=rows.take(self._positions),
-            hidden=rows.take(self._hidden),
-            frames=rows.take(self._frames),
-            keys=rows.take(self._keys),
-            settings=SamplingSettings(*map(rows.take, self._settings.columns), support=self._support(slots)),
-            repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),
-        )
-
-    def _support(self, slots: Sequence[int]) -> int | None:
-        """The widest of the rows'."""
-        own = [self._supports[slot] for slot in slots]
-        return None if None in own else max(one for one in own if one is not None)
 
     def _write_back(self) -> None:
         """Bring what steps have written back to the slots."""
         for part in self._layout.parts if self._layout else ():
-            own = part.state
-            own.rows.put(self._roots, own.roots)
-            own.rows.put(self._positions, own.positions)
-            own.rows.put(self._hidden, own.hidden)
-            own.rows.put(self._frames, own.frames)
+            part.write_back(self._state)
         self._layout = None
+
+    # As graphs
+
+    def _replayed(self, parts: Sequence[_Part], sizes: Sequence[int | None]) -> list[StepOutcome]:
+        """All parts, one after the other: what each reads once more of the weights costs less than its
+        launches. Empty where one of them was not recorded."""
+        if self.graphs is None:
+            return []
+        kinds = [StepKind(part.method, nodes, part.support) for part, nodes in zip(parts, sizes, strict=True)]
+        found = [self.graphs.find(kind, part.rows) for kind, part in zip(kinds, parts, strict=True)]
+        recorded = [one for one in found if one is not None]
+        if len(recorded) < len(found):
+            return []
+        for part in parts:
+            part.write_back(self._state)
+        self.graphs.tell()
+        if len(parts) == 1:
+            return [recorded[0].replay(parts[0].rows)]
+        # Methods that do the same have one graph.
+        return [one.replay(part.rows).copied() for one, part in zip(recorded, parts, strict=True)]
+
+    def _step_padded(self, kind: StepKind, rows: Rows) -> StepOutcome:
+        """What is recorded: a step from the slots and back to them, some of whose rows are the spare slot."""
+        state = self._state.taken(rows, kind.support)
+        context = replace(state, draft_request=kind.method.draft_request(kind.nodes))
+        tree = _draft(kind.method.drafter, context)
+        outcome = self._settle(kind.method, tree, self._backbone.score(tree, rows), context)
+        self._state.put(state, looks_back=kind.method.looks_back)
+        self._state.clear_spare()
+        self._backbone.release(self._state.spare)
+        kind.method.drafter.release(self._state.spare)
+        return outcome
+
+    # One operation after another
+
+    def _launched(self, layout: _BatchLayout, sizes: Sequence[int | None]) -> list[StepOutcome]:
+        parts = layout.parts
+        contexts = [part.context(nodes, self._state) for part, nodes in zip(parts, sizes, strict=True)]
+        trees = [_draft(part.method.drafter, context) for part, context in zip(parts, contexts, strict=True)]
+        scored = self._score(trees, layout.rows)
+        return [
+            self._settle(part.method, *entries)
+            for part, entries in zip(parts, zip(trees, scored, contexts, strict=True), strict=True)
+        ]
 
     def _score(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
         if len(trees) == 1:
             return [self._backbone.score(trees[0], rows)]
         return self._backbone.score_mixed(trees, rows)
 
-    def _settle(self, part: _Part, tree: TokenTree, scored: Scored, context: Context) -> _Outcome:
+    def _settle(self, method: Method, tree: TokenTree, scored: Scored, context: Context) -> StepOutcome:
         """Accept what is right of a part's trees, and bring its rows to their next roots."""
-        method = part.method
         accepted = method.verifier.accept(tree, *method.rules.apply(tree, scored, context))
         self._backbone.commit(accepted, tree.shape, context.rows)
         method.drafter.observe(tree, scored, accepted, context)
         tokens = advance_rows(tree, scored, accepted, context)
         if method.looks_back:
             self._remember(context, tokens, accepted.counts)
-        return _Outcome(tokens, accepted.counts, tree.num_nodes)
+        return StepOutcome(tokens, accepted.counts, tree.shape)
 
     def _learn(
-        self, parts: Sequence[_Part], outcomes: Sequence[_Outcome], drawn: Drawn, began: float
+        self, parts: Sequence[_Part], outcomes: Sequence[StepOutcome], drawn: Drawn, began: float
     ) -> None:
         """Tell budgets what their trees brought, and what the step cost."""
         first, seconds = 0, self._clock() - began
@@ -329,8 +345,8 @@ class DecodeStep:
             if budget is not None:
                 own = int(drawn.counts[first : first + rows].sum())
                 others = int(drawn.counts.sum()) - own
-                budget.observe_gain(outcome.nodes, own / rows, rows, others / rows)
-                budget.observe_cost(len(drawn.counts), outcome.nodes, seconds)
+                budget.observe_gain(len(outcome.shape), own / rows, rows, others / rows)
+                budget.observe_cost(len(drawn.counts), len(outcome.shape), seconds)
             first += rows
 
     def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:
@@ -369,17 +385,17 @@ def _same(count: int, value: int) -> npt.NDArray[np.int64]:
     return same
 
 
-def _on_host(slots: npt.NDArray[np.int64], outcomes: Sequence[_Outcome]) -> Drawn:
+def _on_host(slots: npt.NDArray[np.int64], outcomes: Sequence[StepOutcome]) -> Drawn:
     """All parts' rows in order."""
     tokens, counts = outcomes[0].tokens, outcomes[0].counts
-    drafted = _same(len(counts), outcomes[0].nodes - 1)
+    drafted = _same(len(counts), len(outcomes[0].shape) - 1)
     if len(outcomes) > 1:
         longest = max(one.tokens.shape[1] for one in outcomes)
         tokens = torch.cat(
             [functional.pad(one.tokens, (0, 0, 0, longest - one.tokens.shape[1])) for one in outcomes]
         )
         counts = torch.cat([one.counts for one in outcomes])
-        drafted = np.repeat([one.nodes - 1 for one in outcomes], [len(one.counts) for one in outcomes])
+        drafted = np.repeat([len(one.shape) - 1 for one in outcomes], [len(one.counts) for one in outcomes])
     return Drawn(slots, *_copied(tokens, counts), drafted)
 
 

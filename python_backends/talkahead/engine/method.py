@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from talkahead.engine.draft_budget import DraftBudget
-from talkahead.speculation.contracts import Drafter, Verifier
+from talkahead.speculation.contracts import Drafter, DraftRequest, Verifier
 from talkahead.speculation.history_rules import NO_RULES, HistoryRules
 from talkahead.speculation.pairs import PLAIN, Pair
 
@@ -37,6 +37,10 @@ class Method:
 
     def under(self, rules: HistoryRules) -> Method:
         return self if rules == self.rules else replace(self, rules=rules)
+
+    def draft_request(self, nodes: int | None) -> DraftRequest:
+        """Of a step of so many nodes."""
+        return DraftRequest(nodes, self.returns_probs, self.verifier.trials)
 
     def nodes_among(self, rows: int) -> int | None:
         """Nodes of each tree in a step of so many rows; 1: no draft."""

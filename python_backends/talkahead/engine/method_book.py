@@ -59,6 +59,12 @@ class MethodBook:
         """Raises BadRequest for what this server does not do."""
         return self._method(select(options, self._offer))
 
+    def usual_nodes(self, method: Method) -> tuple[int | None, ...]:
+        """What steps of a request draft that says nothing of it, the most first."""
+        if method.pair.drafter == PLAIN.drafter:
+            return (method.nodes,)
+        return (*reversed(self._offer.drafters[method.pair.drafter].usual), 1)
+
     def _make(self, chosen: Selection) -> Method:
         pair = chosen.pair
         return Method(

@@ -30,6 +30,7 @@ _LONGEST = 9
 """Tokens that a step may add at most."""
 _PRUNE_RATIO = 1.3
 """A draft that costs so many times what it would have to bring cannot pay, and larger ones are not tried."""
+_OPTIONS = RequestOptions()
 _PLAIN = RequestOptions(drafter=PLAIN_DRAFTER, verifier="match")
 
 
@@ -39,6 +40,8 @@ class StepTimer:
     Args:
         acceptance: by drafter, of one at least; others are not timed.
         clock: seconds; None: as the step's own.
+        step: to time; None: one of its own.
+        options: of a request that says nothing, by which tokens are drawn.
     """
 
     def __init__(
@@ -47,12 +50,15 @@ class StepTimer:
         methods: MethodBook,
         acceptance: Mapping[str, Acceptance],
         clock: Callable[[], float] | None = None,
+        step: DecodeStep | None = None,
+        options: RequestOptions = _OPTIONS,
     ) -> None:
         self._backbone = backbone
         self._methods = methods
         self._acceptance = acceptance
         self._clock = clock or step_clock(backbone.device)
-        self._step = DecodeStep(backbone, NullDrafter(), MatchVerifier())
+        self._step = step or DecodeStep(backbone, NullDrafter(), MatchVerifier())
+        self._options = options
 
     def measure(self) -> StepCosts:
         """Plain steps and drafted ones, up to the size that requests get unasked, or that cannot pay.
@@ -87,9 +93,11 @@ class StepTimer:
         return found
 
     def _seconds(self, method: Method, rows: int, steps: int) -> float:
-        """Median of a few steps."""
+        """Median of a few steps, as they are served: under the talker's rules, and replayed where the device
+        records."""
+        self._step.record(method, self._options, [method.nodes], rows)
         for slot in range(rows):
-            self._step.assign(slot, method)
+            self._step.assign(slot, self._step.ruled(method, self._options))
         samples = []
         for _ in range(_WARM_UP + steps):
             before = self._clock()
@@ -100,10 +108,9 @@ class StepTimer:
     def _admit(self, method: Method, rows: int, length: int) -> None:
         rng = np.random.default_rng(0)
         prompts = rng.standard_normal((rows, length, self._backbone.hidden_size)).astype(np.float32)
-        options = RequestOptions()
         self._step.admit(
             [
-                Admission(slot, torch.from_numpy(prompts[slot]), options, slot, 0, method)
+                Admission(slot, torch.from_numpy(prompts[slot]), self._options, slot, 0, method)
                 for slot in range(rows)
             ]
         )

@@ -64,6 +64,7 @@ class TalkerEngine:
         tell_waits: lets newcomers know what they would find; must return at once.
         log: told of what fails here, for the server's log; must return at once.
         clock: seconds that never go back.
+        step: over the backbone's slots, which nobody else is in meanwhile; None: one of its own.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class TalkerEngine:
         tell_waits: Callable[[Waits], None] = lambda waits: None,
         log: Callable[[str], None] = lambda line: None,
         clock: Callable[[], float] = time.monotonic,
+        step: DecodeStep | None = None,
     ) -> None:
         self._events: deque[_Event] = deque()
         self._door = threading.Condition()
@@ -87,7 +89,7 @@ class TalkerEngine:
         self._emitter = Emitter(partial(telemetry.stage, "emit"))
         self._loop = TalkerLoop(
             backbone,
-            DecodeStep(backbone, NullDrafter(), MatchVerifier(), allowed=config.tokens.allowed),
+            step or DecodeStep(backbone, NullDrafter(), MatchVerifier(), allowed=config.tokens.allowed),
             config,
             clock=clock,
             telemetry=telemetry,

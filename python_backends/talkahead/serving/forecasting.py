@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from talkahead.config import ModelConfig
+from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.acceptance import Acceptance, read_acceptance
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.step_costs import StepCosts
 from talkahead.engine.step_timer import StepTimer
+from talkahead.generation_config import read_sampling
 from talkahead.serving.cost_store import Conditions, read_costs, write_costs
 from talkahead.serving.draft_report import cost_lines
 from talkahead.serving.startup_notes import note
@@ -31,17 +32,18 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
         note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
         return None
     if costs is None:
-        costs = _measure(parts, counted)
+        costs = _measure(parts, counted, RequestOptions.from_parameters({}, read_sampling(config.folder)))
         write_costs(conditions, costs)
         if not costs.is_steady:
             note("talker: the machine was busy meanwhile, so a start an hour from now measures again")
     return DraftForecast(costs, counted)
 
 
-def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance]) -> StepCosts:
+def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance], options: RequestOptions) -> StepCosts:
     note("talker: measuring what its steps cost on this machine (once; a few seconds)")
     began = time.perf_counter()
-    costs = StepTimer(parts.backbone, parts.methods, counted).measure()
+    timer = StepTimer(parts.backbone, parts.methods, counted, step=parts.step, options=options)
+    costs = timer.measure()
     for line in (f"talker: measured in {time.perf_counter() - began:.1f} s", *cost_lines(costs)):
         note(line)
     return costs

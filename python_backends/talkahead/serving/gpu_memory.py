@@ -21,6 +21,8 @@ _NEIGHBOURS = ("encoder", "vocoder")
 """Models that compute beside the talker."""
 _CONTEXTS = 3 << 29
 """Bytes of the three processes' contexts, and of what products and graphs work in: some 500 MiB each."""
+_DRAW_BYTES = 80
+"""Of each token that a draw looks at: its logit, its place, weight and noise, and what these are made by."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class GpuMemory:
 
     Args:
         talker: its weights, keys and values.
-        steps: what the largest step's logits lie in, and are computed in.
+        steps: what the largest step's logits lie in, and are computed and drawn from in.
         drafts: all that drafts for it.
         neighbours: the weights of the models beside it, as their files hold them.
     """
@@ -48,13 +50,17 @@ class GpuMemory:
         max_nodes: int,
         drafters: Sequence[str],
         pool: DraftPool,
+        support: int | None,
     ) -> Self:
-        logits = talker.num_slots * max_nodes * shape.vocab_size * torch.float32.itemsize
+        """`support`: tokens that requests which say nothing are drawn from; None: all."""
+        nodes = talker.num_slots * max_nodes
+        logits = nodes * shape.vocab_size * torch.float32.itemsize
+        draws = nodes * (support or shape.vocab_size) * _DRAW_BYTES
         drafts = sum(
             count_draft_bytes(draft_folder(config.folder, name), config.folder, pool) for name in drafters
         )
         neighbours = sum(_weight_bytes(config.artifact_folder(model)) for model in _NEIGHBOURS)
-        return cls(talker, 2 * logits, drafts, neighbours)
+        return cls(talker, 2 * logits + draws, drafts, neighbours)
 
     @property
     def total(self) -> int:

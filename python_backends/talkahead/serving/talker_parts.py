@@ -22,19 +22,25 @@ from talkahead.backbone.decoder_choice import (
 )
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
+from talkahead.backbone.forward_graphs import GraphRecorder
+from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig
 from talkahead.drafting.draft_artifact import load_drafter
 from talkahead.drafting.draft_files import draft_folder, group_folder
 from talkahead.drafting.draft_pool import DraftPool
 from talkahead.drafting.group_artifact import load_groups
 from talkahead.drafting.offer import Offer, read_offer
+from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.method_book import MethodBook
 from talkahead.errors import ArtifactMismatch, BadRequest
 from talkahead.families.contracts import TokenMap
-from talkahead.generation_config import AlignmentHead, read_alignment_head
+from talkahead.generation_config import AlignmentHead, read_alignment_head, read_sampling
 from talkahead.serving.artifacts import verified
 from talkahead.serving.gpu_memory import GpuMemory, refuse_beyond_gpu
 from talkahead.serving.startup_notes import note
+from talkahead.speculation.match_verifier import MatchVerifier
+from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.sampling import support_of
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speech_format import SpeechFormat
 
@@ -45,11 +51,16 @@ _UNBOUNDED, _MOST_SLOTS = 1 << 62, 256
 
 @dataclass(frozen=True)
 class TalkerParts:
-    """A loaded talker: one that requests without a pair speak plainly with."""
+    """A loaded talker: one that requests without a pair speak plainly with.
+
+    Args:
+        step: over its slots, of all that speak by turns: what it has recorded is there once.
+    """
 
     backbone: Backbone
     methods: MethodBook
     rows: SpeechRows
+    step: DecodeStep
 
     @classmethod
     def load(cls, config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device) -> Self:
@@ -57,7 +68,10 @@ class TalkerParts:
         offer = read_offer(config.folder)
         checkpoint = Checkpoint(verified(config.folder))
         backbone = _load_backbone(config, checkpoint, speech, tokens, device, offer)
-        return cls(backbone, _load_methods(config, backbone, offer), SpeechRows(checkpoint[EMBEDDINGS]))
+        step = DecodeStep(
+            backbone, NullDrafter(), MatchVerifier(), allowed=tokens.allowed, recorder=_recorder(backbone)
+        )
+        return cls(backbone, _load_methods(config, backbone, offer), SpeechRows(checkpoint[EMBEDDINGS]), step)
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,9 @@ def _load_backbone(
     if device.type == "cuda":
         whole = replace(one_slot, num_slots=num_slots)
         pool = _draft_pool(config, num_slots, speech.max_positions, device)
-        taken = GpuMemory.of(config, shape, whole, max_nodes, list(offer.drafters), pool)
+        sampling = read_sampling(config.folder)
+        support = support_of(sampling.temperature, sampling.top_k)
+        taken = GpuMemory.of(config, shape, whole, max_nodes, list(offer.drafters), pool, support)
         refuse_beyond_gpu(taken, device)
     backbone = load_decoder(
         shape,
@@ -119,6 +135,10 @@ def _load_backbone(
     )
     note(f"talker: {'; '.join(backbone.memory.lines())}")
     return backbone
+
+
+def _recorder(backbone: Backbone) -> GraphRecorder | None:
+    return backbone.recorder if isinstance(backbone, SlotDecoder) else None
 
 
 def _alignment_head(config: ModelConfig, shape: DecoderConfig) -> AlignmentHead | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.config import ModelConfig, Real, RequestOptions
-from talkahead.drafting.offer import Offer
+from talkahead.config import ModelConfig, Real, RequestOptions, SamplingDefaults
+from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
 from talkahead.engine.requests import SegmentRequest, Window
@@ -23,14 +23,16 @@ from talkahead.generation_config import read_sampling
 from talkahead.serving.default_pair import default_pair
 from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
+from talkahead.serving.startup_notes import note
 from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
+from talkahead.speculation.pairs import PLAIN
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import TalkerTelemetry
 from talkahead.transport.receivers import AcknowledgementReceiver
 from talkahead.transport.senders import ProgressSender
 from talkahead.transport.wait_notice import WaitNotice
-from talkahead.types import SegmentHeader
+from talkahead.types import SegmentHeader, StepWay
 
 _MAX_WAIT_MS = 1_000.0
 """Of a conversation, after which nobody listens any more."""
@@ -82,10 +84,10 @@ class TalkerServer:
         self._methods = parts.methods.serving(forecast, pair)
         self._telemetry = TalkerTelemetry(api)
         self._telemetry.drafting(pair.drafter, pair.verifier, forecast.costs.measured if forecast else ())
-        if isinstance(backbone, SlotDecoder) and backbone.graphs is not None:
-            backbone.graphs.tell = self._telemetry.forwards()
         limits = _limits(config, EngineConfig(speech=speech, tokens=tokens, rows=parts.rows))
-        _warm_up(backbone, limits, self._methods, offer)
+        _record(parts.step, self._methods, self._sampling)
+        _warm_up(parts, limits, self._methods)
+        self._count_ways(parts)
         # The engine wants the socket's address, so the socket is bound first and read afterwards.
         self._receiver = AcknowledgementReceiver()
         self._progress = ProgressSender()
@@ -98,8 +100,18 @@ class TalkerServer:
             report_progress=self._progress.send,
             tell_waits=self._notice.tell,
             log=api.Logger.log_error,
+            step=parts.step,
         )
         self._receiver.start(self._engine)
+
+    def _count_ways(self, parts: TalkerParts) -> None:
+        """Steps of a talker whose device records, by how they are asked for."""
+        if not isinstance(parts.backbone, SlotDecoder) or parts.backbone.graphs is None:
+            return
+        tell = self._telemetry.steps_by_way()
+        parts.backbone.graphs.tell = lambda replayed: tell(StepWay.FORWARD if replayed else StepWay.EAGER)
+        if parts.step.graphs is not None:
+            parts.step.graphs.tell = lambda: tell(StepWay.STEP)
 
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         for request in requests:
@@ -163,15 +175,28 @@ def _limits(config: ModelConfig, default: EngineConfig) -> EngineConfig:
     )
 
 
-def _warm_up(backbone: Backbone, limits: EngineConfig, methods: MethodBook, offer: Offer) -> None:
+def _record(step: DecodeStep, methods: MethodBook, sampling: SamplingDefaults) -> None:
+    """What requests get that choose nothing, and plain decoding: where a device records steps."""
+    if step.graphs is None:
+        return
+    began = time.perf_counter()
+    usual = RequestOptions.from_parameters({}, sampling)
+    for options in (usual, replace(usual, drafter=PLAIN.drafter, verifier=PLAIN.verifier)):
+        method = methods.of(options)
+        step.record(method, options, methods.usual_nodes(method))
+    note(f"talker: steps recorded as {step.graphs.count} graphs in {time.perf_counter() - began:.1f} s")
+
+
+def _warm_up(parts: TalkerParts, limits: EngineConfig, methods: MethodBook) -> None:
     """Speaks as requests do, alone and in company; raises what would have failed the first client.
 
     Each drafter speaks alone, then all together.
     """
-    engine = TalkerEngine(backbone, limits)
+    backbone, drafters = parts.backbone, methods.offer.drafters
+    engine = TalkerEngine(backbone, limits, step=parts.step)
     # Pinned, for budgets should not learn from prompts that say nothing.
     plain = RequestOptions(drafter="none", verifier="match", max_seconds=_WARM_UP_SECONDS)
-    alone = [plain, *(replace(plain, drafter=drafter, pin_draft=True) for drafter in offer.drafters)]
+    alone = [plain, *(replace(plain, drafter=drafter, pin_draft=True) for drafter in drafters)]
     company = (alone * backbone.num_slots)[: min(4, backbone.num_slots)]
     try:
         for streams in (*([options] for options in alone), company):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
@@ -11,6 +12,7 @@ from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
 
 
+@dataclass(frozen=True)
 class BiasedVerifier:
     """A drafted token is accepted with probability min(1, q / p) + bias; a bias of 0 is `ratio`.
 
@@ -21,12 +23,11 @@ class BiasedVerifier:
     history_frames = 0
     trials = 0
 
-    def __init__(self, bias: float) -> None:
-        self._bias = bias
+    bias: float
 
     @classmethod
     def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
         return cls(options.bias)
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        return walk(tree, scored, context, bias=self._bias)
+        return walk(tree, scored, context, bias=self.bias)

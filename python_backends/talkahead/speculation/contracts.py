@@ -16,7 +16,7 @@ from torch import Tensor
 from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 _Kept = TypeVar("_Kept")
 
@@ -145,6 +145,12 @@ class Drafter(Protocol):
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """What a step made of a tree, whoever proposed it; `context` is the one that the step began with."""
+
+    def can_replay(self, rows: Rows) -> bool:
+        """Whether what was recorded of a step does for these rows all that is to be done now."""
+
+    def replayed(self, shape: TreeShape, rows: Rows) -> None:
+        """A recorded step was done again, with trees of `shape`: what `observe` notes on the host besides."""
 
     def admit(
         self, slots: list[int], prompts: Tensor, lengths: list[int], hidden: Tensor | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 from talkahead.errors import BadRequest
@@ -13,6 +14,7 @@ from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
 
 
+@dataclass(frozen=True)
 class GroupsVerifier:
     """A drafted token draws one of its groups, and stands for it if the target agrees on the group.
 
@@ -25,8 +27,7 @@ class GroupsVerifier:
     history_frames = 0
     trials = 0
 
-    def __init__(self, groups: SimilarityGroups) -> None:
-        self._groups = groups
+    groups: SimilarityGroups
 
     @classmethod
     def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
@@ -40,4 +41,4 @@ class GroupsVerifier:
         return cls(target.groups[similarity])
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        return walk(tree, scored, context, self._groups)
+        return walk(tree, scored, context, self.groups)

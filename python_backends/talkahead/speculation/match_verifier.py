@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -16,6 +17,7 @@ from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
 
 
+@dataclass(frozen=True)
 class MatchVerifier:
     """One draw from q per node, keyed by position: the child equal to it is followed, or it is the next root.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from talkahead.speculation.contracts import Accepted, Context, Scored
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.rows import Rows
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 
 class NullDrafter:
@@ -17,6 +18,12 @@ class NullDrafter:
         return context.roots_alone
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
+        return None
+
+    def can_replay(self, rows: Rows) -> bool:
+        return True
+
+    def replayed(self, shape: TreeShape, rows: Rows) -> None:
         return None
 
     def admit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
@@ -11,6 +12,7 @@ from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
 
 
+@dataclass(frozen=True)
 class RatioVerifier:
     """A drafted token is accepted with probability q / p; the first one refused is replaced from (q - p)+.
 

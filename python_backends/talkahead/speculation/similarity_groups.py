@@ -20,7 +20,7 @@ _LANES = 16
 """Rows are padded to a multiple of it: sums over groups then run in vectors."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SimilarityGroups:
     """Which tokens each group holds, and which groups hold each token.
 

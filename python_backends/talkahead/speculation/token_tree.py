@@ -6,7 +6,7 @@ Shapes: B rows (streams of the batch), N nodes of a tree, C codebooks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -113,7 +113,7 @@ class TreeTensors:
     paths: Tensor
 
 
-@lru_cache(maxsize=256)
+@cache  # graphs read them where they lie
 def _on(parents: tuple[int, ...], device: torch.device) -> TreeTensors:
     derived = (_depth_row, _parent_row, _child_table, _ancestors, _paths)
     return TreeTensors(*(derive(parents).to(device) for derive in derived))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 from torch import Tensor
@@ -17,6 +18,7 @@ from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
 
 
+@dataclass(frozen=True)
 class ToleranceVerifier:
     """A node is accepted when it is among `tolerance` draws after its parent; the longest path is taken.
 
@@ -27,9 +29,8 @@ class ToleranceVerifier:
     preserves = Preserves.NOTHING
     history_frames = 0
 
-    def __init__(self, tolerance: int, eos: int) -> None:
-        self.trials = tolerance
-        self._eos = eos
+    trials: int
+    eos: int
 
     @classmethod
     def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
@@ -38,14 +39,14 @@ class ToleranceVerifier:
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
             return accept_root(tree, scored, context)
-        limits = {"trials": self.trials, "top_k": 0, "eos_top_k": 0, "eos": self._eos}
+        limits = {"trials": self.trials, "top_k": 0, "eos_top_k": 0, "eos": self.eos}
         accepted = native_walk.longest(tree, scored, context, **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""
         draws, has_passed = self.passed(tree, scored, context)
-        return accept_longest(tree, scored, context, draws, has_passed, self._eos)
+        return accept_longest(tree, scored, context, draws, has_passed, self.eos)
 
     def passed(self, tree: TokenTree, scored: Scored, context: Context) -> tuple[Draws, Tensor]:
         """The draws after each node, and which nodes are among those after their parents, bool [B, N]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -16,6 +17,7 @@ from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
 
 
+@dataclass(frozen=True)
 class TopkVerifier:
     """A node is accepted when it is among the target's `top_k` best tokens after its parent.
 
@@ -27,10 +29,9 @@ class TopkVerifier:
     history_frames = 0
     trials = 0
 
-    def __init__(self, top_k: int, eos_top_k: int, eos: int) -> None:
-        self._top_k = top_k
-        self._eos_top_k = eos_top_k
-        self._eos = eos
+    top_k: int
+    eos_top_k: int
+    eos: int
 
     @classmethod
     def of(cls, options: VerifierOptions, target: TargetTokens) -> Self:
@@ -39,7 +40,7 @@ class TopkVerifier:
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
             return accept_root(tree, scored, context)
-        limits = {"trials": 1, "top_k": self._top_k, "eos_top_k": self._eos_top_k, "eos": self._eos}
+        limits = {"trials": 1, "top_k": self.top_k, "eos_top_k": self.eos_top_k, "eos": self.eos}
         accepted = native_walk.longest(tree, scored, context, **limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
 
@@ -51,5 +52,5 @@ class TopkVerifier:
         behind_parents = scored.logits[:, shape.parent_row]
         own = behind_parents.gather(2, tokens[..., None])
         ranks = (behind_parents > own).sum(dim=2)
-        has_passed = ranks < torch.where(tokens == self._eos, self._eos_top_k, self._top_k)
-        return accept_longest(tree, scored, context, draws, has_passed, self._eos)
+        has_passed = ranks < torch.where(tokens == self.eos, self.eos_top_k, self.top_k)
+        return accept_longest(tree, scored, context, draws, has_passed, self.eos)

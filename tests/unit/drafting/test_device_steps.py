@@ -16,6 +16,7 @@ import pytest
 import torch
 from device_traffic import BRINGING, META, Traffic
 from replayed import Replayed
+from talkahead.backbone import decoder_choice
 from talkahead.backbone.cuda_graphs import CudaGraphs
 from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.backbone.llama import Llama
@@ -28,6 +29,7 @@ from talkahead.drafting.mtp_kind import mtp_drafter
 from talkahead.engine import decode_step
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.method import Method
+from talkahead.engine.step_graphs import StepKind
 from talkahead.speculation import host_reads
 from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speculation.contracts import Drafter, Verifier
@@ -147,6 +149,32 @@ def test_nothing_passes_between_host_and_device_while_a_step_runs(
     assert traffic.seen == []
 
 
+@pytest.mark.parametrize(
+    ("drafter", "verifier", "rules"),
+    [one for one in PAIRS if one[0] == "heads" or one[1:] == ("match", "no rules")],
+)
+def test_nothing_passes_while_a_step_is_replayed(
+    drafter: str, verifier: str, rules: str, llama: Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Decoders of drafts have a slot to spare where forwards are recorded.
+    monkeypatch.setattr(decoder_choice, "has_graphs", lambda device: True)
+    monkeypatch.setattr(decoder_choice, "CudaGraphs", lambda device: Replayed())
+    own = Method(drafter_on(META, drafter, llama), verifier_of(verifier, llama), rules=RULES[rules])
+    recorder, slots = Replayed(), [3, 0, 4]
+    step = DecodeStep(decoder_on_meta(llama, recorder), NullDrafter(), MatchVerifier(), recorder=recorder)
+    assert step.graphs is not None
+    step.graphs.record(StepKind(own, None, None), len(slots))
+    for slot in slots:
+        step.assign(slot, own)
+    before = recorder.replays
+    with without_values(monkeypatch):
+        step.run(slots)
+        with Traffic() as traffic:
+            step.run(slots)
+    assert recorder.replays == before + 2
+    assert traffic.seen == []
+
+
 @pytest.mark.parametrize("drafter", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
 def test_prompts_are_brought_to_the_device_and_waited_for_once(
     drafter: str, llama: Llama, monkeypatch: pytest.MonkeyPatch
@@ -196,6 +224,18 @@ def spoken(
     device: torch.device | str = "cpu",
 ) -> list[tuple[list[int], int]]:
     """What was said, and in how many steps: with worse drafts it takes more."""
+    pool = pool_of(llama, drafter, graphs, device)
+    utterances = utterances_of(0.9, 8)
+    pool.speak(utterances)
+    return [(one.tokens, one.steps) for one in utterances]
+
+
+def pool_of(
+    llama: Llama,
+    drafter: Drafter,
+    graphs: GraphRecorder | None = None,
+    device: torch.device | str = "cpu",
+) -> Pool:
     pool = Pool(llama, drafter, in_disorder=True)
     pool.backbone = SlotDecoder(
         llama.config,
@@ -207,10 +247,8 @@ def spoken(
         device=device,
         graphs=graphs,
     )
-    pool.step = DecodeStep(pool.backbone, drafter, MatchVerifier())
-    utterances = utterances_of(0.9, 8)
-    pool.speak(utterances)
-    return [(one.tokens, one.steps) for one in utterances]
+    pool.step = DecodeStep(pool.backbone, drafter, MatchVerifier(), recorder=graphs)
+    return pool
 
 
 @pytest.mark.parametrize("skips", [False, True], ids=["each step", "now and then"])
@@ -229,6 +267,59 @@ def test_without_looking_the_same_is_said_in_as_many_steps(
     assert graphs.replays and again.replays
 
 
+@pytest.mark.parametrize("skips", [False, True], ids=["each step", "some rows"])
+@pytest.mark.parametrize("kind", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
+def test_replayed_steps_say_the_same_in_as_many_steps(
+    kind: str, skips: bool, llama: Llama, looks_at_nothing: None
+) -> None:
+    """Steps of 3 and 4 rows were not recorded, nor those of drafts that are far behind: they are launched."""
+
+    def drafter() -> Drafter:
+        return NullDrafter() if kind == "none" else make_drafter(kind, llama, graphs=Replayed())
+
+    expected = spoken(llama, drafter())
+    recorder, own = Replayed(), drafter()
+    pool = pool_of(llama, own, recorder)
+    assert pool.step.graphs is not None
+    kinds = [Method(own, MatchVerifier(), nodes=nodes) for nodes in (None, 1)]
+    for rows in (1, 2, SLOTS):
+        for one in kinds:
+            pool.step.record(one, PLAIN, [one.nodes], rows)
+    assert pool.step.graphs.count == 6
+    replays: list[None] = []
+    pool.step.graphs.tell = lambda: replays.append(None)
+    if skips:
+        pool.choose = lambda chance: kinds[chance.random() < 0.1]
+    utterances = utterances_of(0.9, 8)
+    pool.speak(utterances)
+    assert len(replays) > 5
+    found = [(one.tokens, one.steps) for one in utterances]
+    if skips:
+        assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
+    else:
+        assert found == expected
+
+
+def test_rows_of_two_methods_that_do_the_same_are_told_apart(llama: Llama) -> None:
+    """One graph is replayed for each of them, and then both are fetched."""
+    drafter, drawn, recorder = make_drafter("heads", llama), [], Replayed()
+    alike = [Method(drafter, MatchVerifier()) for _ in range(2)]
+    for graphs in (None, recorder):
+        pool = pool_of(llama, drafter, graphs)
+        pool.join(utterances_of(0.9, 4))
+        pool.step.record(alike[0], PLAIN, [None])
+        slots = [one.slot for one in pool.running]
+        for number, slot in enumerate(slots):
+            pool.step.assign(slot, alike[number % 2])
+        before = recorder.replays
+        drawn.append(pool.step.run(slots))
+    assert recorder.replays == before + 2
+    launched, replayed = drawn
+    assert (launched.slots == replayed.slots).all() and (launched.counts == replayed.counts).all()
+    for one, other, count in zip(launched.tokens, replayed.tokens, launched.counts, strict=True):
+        assert (one[:count] == other[:count]).all()
+
+
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.needs("gpu"))])
 @pytest.mark.parametrize("kind", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
 def test_in_double_precision_every_device_says_the_same(device: str, kind: str, llama: Llama) -> None:
@@ -236,6 +327,23 @@ def test_in_double_precision_every_device_says_the_same(device: str, kind: str, 
     drafter = drafter_on(torch.device(device), kind, llama, torch.float64)
     plain = [tokens for tokens, _ in spoken(llama, NullDrafter())]
     assert [tokens for tokens, _ in spoken(llama, drafter, graphs, device)] == plain
+
+
+@pytest.mark.needs("gpu")
+@pytest.mark.parametrize("kind", ["none", "heads", "mtp", "mtp of the prompt", "draft_lm"])
+def test_in_double_precision_whole_steps_of_a_gpu_say_the_same(kind: str, llama: Llama) -> None:
+    device = torch.device("cuda")
+    drafter, recorder = drafter_on(device, kind, llama, torch.float64), CudaGraphs(device)
+    pool = pool_of(llama, drafter, recorder, device)
+    assert pool.step.graphs is not None
+    pool.step.record(Method(drafter, MatchVerifier()), PLAIN, [None])
+    assert pool.step.graphs.count == 4
+    replays: list[None] = []
+    pool.step.graphs.tell = lambda: replays.append(None)
+    utterances = utterances_of(0.9, 8)
+    pool.speak(utterances)
+    assert len(replays) > 5
+    assert [one.tokens for one in utterances] == [tokens for tokens, _ in spoken(llama, NullDrafter())]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_draft_beyond_its_slot_is_refused() -> None:
     step = DecodeStep(make_decoder(narrow(llama), 4), drafter, MatchVerifier())
     utterance = utterances_of(0.9)[0]
     step.admit([Admission(0, utterance.prompt, utterance.options, 0, segment=0)])
-    context = step._lay_out((0,)).parts[0].context(1)
+    context = step._lay_out((0,)).parts[0].context(None, step._state)
     context.positions.fill_(POSITIONS + LENGTH + MAX_NODES)
     with pytest.raises(IndexError, match="does not fit its slot"):
         drafter.propose(context)

@@ -247,7 +247,8 @@ def test_refused_guesses_are_not_taken_for_the_prompt_s_tokens(llama: Llama) -> 
     first = step.admit([Admission(2, llama.model.embed_tokens(prompt), options, 3, 0, history=prompt)])
     said = first[0].tolist()
     while len(said) < POSITIONS - len(prompt):
-        (frames,) = (part.state.frames[0, :, 0].tolist() for part in step._lay_out((2,)).parts)
+        (part,) = step._lay_out((2,)).parts
+        frames = part.context(None, step._state).frames[0, :, 0].tolist()
         assert frames[-len(prompt) :] == prompt.tolist()
         assert frames[: len(said)] == said
         drawn = step.run([2])

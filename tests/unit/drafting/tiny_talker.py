@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from talkahead.backbone.checkpoint import EMBEDDINGS
 from talkahead.backbone.decoder_config import DecoderConfig
+from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
@@ -20,6 +21,7 @@ from talkahead.drafting.mtp_kind import head_tables
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.rank_paths import RankTree
 from talkahead.engine.decode_step import Admission, DecodeStep
+from talkahead.engine.method import Method
 from talkahead.speculation.contracts import Context, Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
@@ -65,7 +67,12 @@ def make_modules(llama: Llama, kind: str) -> MtpModules:
 
 
 def make_decoder(
-    llama: Llama, *, positions: int = POSITIONS, nodes: int = MAX_NODES, slots: int = SLOTS
+    llama: Llama,
+    *,
+    positions: int = POSITIONS,
+    nodes: int = MAX_NODES,
+    slots: int = SLOTS,
+    graphs: GraphRecorder | None = None,
 ) -> SlotDecoder:
     return SlotDecoder(
         llama.config,
@@ -74,6 +81,7 @@ def make_decoder(
         max_positions=positions,
         max_nodes=nodes,
         dtype=torch.float64,
+        graphs=graphs,
     )
 
 
@@ -83,7 +91,13 @@ def tables_of(llama: Llama, modules: MtpModules) -> dict[str, Tensor]:
     return {EMBEDDINGS: state[EMBEDDINGS], **head_tables(modules, state)}
 
 
-def module_decoder(llama: Llama, modules: MtpModules, module: MtpModule, slots: int = SLOTS) -> SlotDecoder:
+def module_decoder(
+    llama: Llama,
+    modules: MtpModules,
+    module: MtpModule,
+    slots: int = SLOTS,
+    graphs: GraphRecorder | None = None,
+) -> SlotDecoder:
     state = {**tables_of(llama, modules), **module.decoder.state_dict()}
     return SlotDecoder(
         module.decoder.config,
@@ -92,6 +106,7 @@ def module_decoder(llama: Llama, modules: MtpModules, module: MtpModule, slots: 
         max_positions=POSITIONS,
         max_nodes=MAX_NODES,
         dtype=torch.float64,
+        graphs=graphs,
     )
 
 
@@ -104,15 +119,15 @@ def make_heads(llama: Llama) -> DraftHeads:
     return heads.requires_grad_(False)
 
 
-def make_drafter(kind: str, llama: Llama, slots: int = SLOTS) -> Drafter:
+def make_drafter(kind: str, llama: Llama, slots: int = SLOTS, graphs: GraphRecorder | None = None) -> Drafter:
     if kind == "heads":
         return HeadsDrafter(make_heads(llama).double(), TREE)
     if kind == "draft_lm":
         cut = make_cut(llama)
-        decoder = make_decoder(cut, positions=POSITIONS + LENGTH, slots=slots)
+        decoder = make_decoder(cut, positions=POSITIONS + LENGTH, slots=slots, graphs=graphs)
         return DraftLmDrafter(decoder, cut.model.embed_tokens.weight, LENGTH)
     modules = make_modules(llama, kind)
-    decoders = [module_decoder(llama, modules, module, slots) for module in modules]
+    decoders = [module_decoder(llama, modules, module, slots, graphs) for module in modules]
     return MtpDrafter(modules, decoders, llama.model.embed_tokens.weight)
 
 
@@ -170,6 +185,8 @@ class Pool:
     in_disorder: bool = False
     max_nodes: int = len(TREE.paths) + 1
     running: list[Utterance] = field(default_factory=list)
+    choose: Callable[[random.Random], Method] | None = None
+    """The method of a row in the next step; None: always the step's own."""
 
     def __post_init__(self) -> None:
         self.backbone = make_decoder(self.llama, nodes=self.max_nodes)
@@ -188,6 +205,8 @@ class Pool:
             self._leave([one for one in self.running if self._has_ended(one)])
 
     def run(self) -> None:
+        for one in self.running if self.choose else ():
+            self.step.assign(one.slot, self.choose(self.chance))
         drawn = self.step.run([one.slot for one in self.running])
         by_slot = {one.slot: one for one in self.running}
         for row, slot in enumerate(drawn.slots.tolist()):

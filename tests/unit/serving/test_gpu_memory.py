@@ -63,9 +63,12 @@ def test_weights_that_leave_no_room_for_a_slot_are_told_so() -> None:
 def test_the_shipped_server_is_counted_from_its_files(config_of: Callable[..., ModelConfig]) -> None:
     config = config_of("talker")
     own = replace(SERVER.talker, num_slots=4)
-    memory = GpuMemory.of(config, SHAPE, own, 8, [], DraftPool.serving(4, 100))
+    memory, narrow = (
+        GpuMemory.of(config, SHAPE, own, 8, [], DraftPool.serving(4, 100), support) for support in (None, 20)
+    )
     assert memory.drafts == 0
-    assert memory.steps == 2 * 4 * 8 * 50 * 4
+    assert memory.steps - narrow.steps == 4 * 8 * 30 * 80
+    assert narrow.steps == 4 * 8 * (2 * 50 * 4 + 20 * 80)
     assert memory.neighbours == sum(
         path.stat().st_size
         for model in ("encoder", "vocoder")

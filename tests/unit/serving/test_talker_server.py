@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 from fake_backend import FakeBackend, Request, TritonError
+from replayed import Replayed
+from talkahead.backbone import decoder_choice
 from talkahead.config import ModelConfig, SamplingDefaults
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
@@ -131,6 +133,34 @@ def test_the_same_seed_gives_the_same_frames(talker_server: TalkerServer) -> Non
         return [response.tensors["FRAMES"].reshape(-1).tolist() for response in request.sender.responses]
 
     assert frames(1) == frames(2)
+
+
+def test_where_a_device_records_usual_steps_are_one_graph_and_say_the_same(
+    drafting_repository: Path, config_of: Callable[..., ModelConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What few ask for has its forward as a graph."""
+
+    def said(server: TalkerServer, **options: object) -> list[list[int]]:
+        request = speak(server, segment(prompt=np.ones((4, 32), np.float32), max_seconds=0.3, **options))
+        return [response.tensors["FRAMES"].reshape(-1).tolist() for response in request.sender.responses]
+
+    def server_of(backend: FakeBackend) -> TalkerServer:
+        given = {"slots": "2", "decoder": "torch", "drafter": "heads", "verifier": "match"}
+        return TalkerServer(backend, config_of("talker", drafting_repository, **given))
+
+    launched = server_of(FakeBackend())
+    expected = said(launched)
+    launched.close()
+    monkeypatch.setattr(decoder_choice, "has_graphs", lambda device: True)
+    monkeypatch.setattr(decoder_choice, "CudaGraphs", lambda device: Replayed())
+    backend = FakeBackend()
+    recorded = server_of(backend)
+    assert said(recorded) == expected
+    assert said(recorded, drafter="none") == expected
+    assert said(recorded, verifier="tolerance", tolerance=2)
+    recorded.close()
+    ways = {way: len(told) for way, told in backend.metrics.by_labels("talkahead_forwards_total").items()}
+    assert ways["step"] > 20 and ways["forward"] > 5 and not ways["eager"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.launcher.log_line import LogLine
 from talkahead.telemetry import OPEN_STREAMS, FrontendTelemetry, TalkerTelemetry, Telemetry
 from talkahead.transport.messages import LoadReport
-from talkahead.types import Ending, StreamAccount
+from talkahead.types import Ending, StepWay, StreamAccount
 
 
 def test_stages_become_histograms() -> None:
@@ -108,14 +108,18 @@ def test_steps_are_told_apart_by_streams_and_nodes(streams: int, nodes: int, lab
     assert metrics.metrics["talkahead_step_seconds", f"talker,{labels}"].values == [0.002]
 
 
-def test_forwards_are_counted_by_whether_a_graph_was_replayed() -> None:
+def test_steps_on_a_device_are_counted_by_how_they_are_asked_for() -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)
-    tell = telemetry.forwards()
-    for replayed in (True, False, True):
-        tell(replayed)
+    tell = telemetry.steps_by_way()
+    for way in (StepWay.STEP, StepWay.EAGER, StepWay.STEP):
+        tell(way)
     telemetry.close()
-    assert metrics.by_labels("talkahead_forwards_total") == {"replayed": [1, 2], "eager": [1]}
+    assert metrics.by_labels("talkahead_forwards_total") == {
+        "step": [1, 2],
+        "forward": [],
+        "eager": [1],
+    }
 
 
 def test_refusals_are_counted_by_code() -> None:

@@ -7,6 +7,7 @@ import torch
 from talkahead.config import ParameterValue
 from talkahead.errors import BadRequest
 from talkahead.speculation.contracts import Preserves
+from talkahead.speculation.groups_verifier import GroupsVerifier
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.verifier_options import SETTINGS, VerifierOptions
@@ -62,8 +63,8 @@ def test_options_are_read_as_triton_carries_them() -> None:
 
 def test_groups_are_chosen_by_their_threshold() -> None:
     build = VERIFIERS["groups"].kind.of
-    assert vars(build(VerifierOptions(), TARGET))["_groups"] is GROUPS[0.8]
-    assert vars(build(VerifierOptions(similarity=0.6), TARGET))["_groups"] is GROUPS[0.6]
+    assert build(VerifierOptions(), TARGET) == GroupsVerifier(GROUPS[0.8])
+    assert build(VerifierOptions(similarity=0.6), TARGET) == GroupsVerifier(GROUPS[0.6])
     with pytest.raises(BadRequest, match=r"^similarity: 0\.7 .* allowed: 0\.8, 0\.6$"):
         build(VerifierOptions(similarity=0.7), TARGET)
     with pytest.raises(BadRequest, match="this voice has no groups"):

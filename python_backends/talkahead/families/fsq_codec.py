@@ -19,6 +19,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from talkahead.backbone import cuda_graphs
+from talkahead.backbone.recorded_function import RecordedFunction
 from talkahead.backbone.strict_fields import StrictFields
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
@@ -156,8 +158,7 @@ class FsqCodec:
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """All samples [B, W * hop] of windows int64 [B, W, 1]."""
-        (spectra,) = self._network(frames.to(self._device))
-        audio: Tensor = self._head(spectra)
+        (audio,) = self._speak(frames.to(self._device))
         return audio[:, 0]
 
     @torch.inference_mode()
@@ -182,6 +183,18 @@ class FsqCodec:
 
     def _shape_decoder(self, decoder: nn.Module) -> None:
         """Makes the library's decoder the one that the configuration names, before it gets its weights."""
+
+    @cached_property
+    def _speak(self) -> RecordedFunction:
+        """Samples [B, 1, N] of codes."""
+
+        def speak(codes: Tensor) -> tuple[Tensor]:
+            (spectra,) = self._network(codes)
+            return (self._head(spectra),)
+
+        return RecordedFunction(
+            speak, cuda_graphs.recorder_on(self._device) if self._engine == TORCH else None
+        )
 
     @cached_property
     def _network(self) -> Network:

@@ -24,7 +24,7 @@ class Network(Protocol):
     def precision(self) -> torch.dtype:
         """Of its products."""
 
-    def __call__(self, *given: Tensor) -> list[Tensor]: ...
+    def __call__(self, *given: Tensor) -> Sequence[Tensor]: ...
 
 
 _RUNTIMES: Mapping[str, type[OnnxNetwork] | type[OpenvinoNetwork] | type[TensorrtNetwork]] = {

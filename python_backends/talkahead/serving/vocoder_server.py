@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -23,6 +24,7 @@ from talkahead.serving.carries import Carries
 from talkahead.serving.decode_cost import DecodeCost
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
+from talkahead.serving.urgent_stream import UrgentStream
 from talkahead.speech_format import SpeechFormat
 from talkahead.telemetry import Telemetry
 from talkahead.transport.messages import PassBegun, WindowDone
@@ -72,6 +74,7 @@ class VocoderServer:
         )
         self._codebooks = np.array(speech.codebooks)
         self._rate = np.array([speech.sample_rate_hz], np.int32)
+        self._urgent = UrgentStream(device)
         self._carries = Carries()
         self._acknowledgements = AcknowledgementSender()
         self._cost = DecodeCost()
@@ -149,7 +152,9 @@ class VocoderServer:
 
     def _speak(self, windows: list[_Window]) -> None:
         began = perf_counter()
-        decoded = self._decoded(windows)
+        is_urgent = any(window.header.chunk == 0 for window in windows)
+        with self._urgent.entered() if is_urgent else nullcontext():
+            decoded = self._decoded(windows)
         seconds = perf_counter() - began
         self._telemetry.stage("vocoder", seconds)
         self._cost.add(len(windows), _width(windows), seconds)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -76,6 +77,26 @@ def answer(request: Request) -> dict[str, np.ndarray]:
     (response,) = request.sender.responses
     assert request.sender.is_final and response.error is None
     return {name: values[0] for name, values in response.tensors.items()}
+
+
+def test_first_chunks_are_computed_in_the_urgent_stream(
+    vocoder: VocoderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass that holds one of them, and no other."""
+    entered: list[bool] = []
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        entered.append(True)
+        yield
+
+    monkeypatch.setattr(vocoder._urgent, "entered", noted)
+    vocoder.execute([window([1, 2, 3, 4, 5, 6], 3, 2, chunk=4, position=9)])
+    assert not entered
+    vocoder.execute(
+        [window([1, 2, 3], 0, 2), window([1, 2, 3, 4, 5, 6], 3, 2, chunk=4, position=9, stream=2)]
+    )
+    assert len(entered) == 1
 
 
 def test_chunks_join_into_the_offline_decode(vocoder: VocoderServer, codec: Codec) -> None:

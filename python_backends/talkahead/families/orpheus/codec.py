@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.utils import parametrize
 
+from talkahead.backbone import cuda_graphs
 from talkahead.errors import ArtifactMismatch, TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.cut_alike import decoded_alike
@@ -30,6 +31,7 @@ from talkahead.families.network_engines import Network, choose_engine, load_netw
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.orpheus.snac_layout import SnacLayout
 from talkahead.families.orpheus.snac_network import LEVELS, SnacNetwork
+from talkahead.families.recorded_network import RecordedNetwork
 from talkahead.families.silence import silent_frame
 from talkahead.speech_format import SpeechFormat
 from talkahead.weights import load_float32
@@ -101,7 +103,10 @@ class SnacCodec:
 
     @cached_property
     def _network(self) -> Network:
-        return self._load()
+        network, recorder = self._load(), cuda_graphs.recorder_on(self._device)
+        if recorder is None or not isinstance(network, SnacNetwork):
+            return network
+        return RecordedNetwork(network, recorder, shared=range(1, 1 + len(network.blocks)))
 
     @property
     def hop(self) -> int:

@@ -9,6 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from talkahead.backbone import cuda_graphs
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
 from talkahead.config import folder_beside
 from talkahead.cpu_path import has_bfloat16_products
@@ -18,6 +19,7 @@ from talkahead.families.native_engine import NATIVE, native_network
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.native_text_encoder import NativeTextEncoder
 from talkahead.families.phonemic.onnx_text_encoder import OnnxTextEncoder
+from talkahead.families.phonemic.recorded_text_encoder import RecordedTextEncoder
 from talkahead.families.phonemic.text_encoder import PromptNetwork, TextEncoder
 from talkahead.families.phonemic.voice import Voice, voices_of
 from talkahead.text.symbols import NUM_SYMBOLS
@@ -82,4 +84,5 @@ def load_network(folder: Path, device: torch.device, engine: str) -> PromptNetwo
         return native
     if device.type == "cpu" and has_bfloat16_products():
         encoder.to_bfloat16_products()
-    return encoder.to(device)
+    recorder = cuda_graphs.recorder_on(device)
+    return encoder.to(device) if recorder is None else RecordedTextEncoder(encoder.to(device), recorder)

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from talkahead.audio.noise import Noise
+from talkahead.backbone.cuda_graphs import recorder_on
+from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.errors import TalkaheadError
 from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
 from talkahead.families.native_engine import NATIVE, native_network
@@ -26,6 +28,11 @@ from talkahead.families.phonemic.exported_decoder import ExportedDecoder
 from talkahead.families.phonemic.frontend import NAME, SEGMENT_POSITIONS
 from talkahead.families.phonemic.native_network import NativeNetwork
 from talkahead.families.phonemic.native_renderer import NativeRenderer
+from talkahead.families.phonemic.recorded_codec import (
+    FRAME_STEP,
+    RecordedRenderer,
+    RecordedSpectralNetwork,
+)
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_BEFORE,
@@ -90,13 +97,13 @@ class _Runs:
     frames: Tensor
 
     @classmethod
-    def of(cls, windows: Sequence[CodecWindow], lookahead: int) -> _Runs:
+    def of(cls, windows: Sequence[CodecWindow], lookahead: int, step: int = 1) -> _Runs:
         """A run goes from the frame behind the first new one, or from an utterance's first frame, to the one
-        behind the last."""
+        behind the last. Rows are as long as the longest, up to a multiple of `step` frames."""
         begins = np.array([window.position == 0 for window in windows])
         unheard = np.array([window.context for window in windows]) * begins
         frames = unheard + np.array([window.new for window in windows]) + begins
-        longest = int(frames.max())
+        longest = -(-int(frames.max()) // step) * step
         codes = np.zeros((len(windows), PITCH_BEFORE + longest + lookahead), np.int64)
         valid = np.zeros(codes.shape, bool)
         for row, (window, begin) in enumerate(zip(windows, begins, strict=True)):
@@ -139,7 +146,11 @@ class _Made:
 
 
 class SpectralCodec:
-    """A `Codec`."""
+    """A `Codec`.
+
+    Args:
+        recorder: of the device, where the network is torch's.
+    """
 
     def __init__(
         self,
@@ -147,35 +158,42 @@ class SpectralCodec:
         device: torch.device,
         voices: Sequence[Voice] = (),
         renderer: type[Renderer] = Renderer,
+        recorder: GraphRecorder | None = None,
     ) -> None:
-        self._network, self._device, self._make_renderer = network, device, renderer
+        self._device, self._make_renderer, self._recorder = device, renderer, recorder
+        self._network = network if recorder is None else RecordedSpectralNetwork(network, recorder)
+        self._step = 1 if recorder is None else FRAME_STEP
         self._timbres = {
             place: Timbre(network.config, voice).to(device, network.dtype)
             for place, voice in enumerate(voices)
             if voice.is_changed
         }
         self._noise = Noise(SUBFRAMES, 2 * network.config.bins)
-        self._renderers: dict[float, Renderer] = {}
+        self._renderers: dict[float, Renderer | RecordedRenderer] = {}
 
     @classmethod
     def load(cls, folder: Path, device: torch.device, engine: str = AUTO) -> Self:
         network = _network(folder, device, engine)
-        return cls(network, device, read_voices(folder), _renderer(network, device))
+        recorder = recorder_on(device) if isinstance(network, SpectralDecoder) else None
+        return cls(network, device, read_voices(folder), _renderer(network, device), recorder)
 
     @property
     def precision(self) -> torch.dtype:
         return self._network.precision
 
-    def renderer(self, speed: float) -> Renderer:
-        """One for each speed that was asked for; there are 700 thousandths."""
+    def renderer(self, speed: float) -> Renderer | RecordedRenderer:
+        """One for each speed that was asked for; there are 700 thousandths. The voice's own is recorded,
+        where the device records: graphs of all would take too much memory."""
         if speed not in self._renderers:
             made = self._make_renderer(self._network.config, self._noise, speed)
-            self._renderers[speed] = made.to(self._device, self._network.dtype)
+            made = made.to(self._device, self._network.dtype)
+            recorder = self._recorder if speed == 1.0 else None
+            self._renderers[speed] = made if recorder is None else RecordedRenderer(made, recorder)
         return self._renderers[speed]
 
     def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
         """The network has all windows at once, a renderer those of one speed and one voice."""
-        runs = _Runs.of(windows, self._network.config.lookahead).to(self._device)
+        runs = _Runs.of(windows, self._network.config.lookahead, self._step).to(self._device)
         states = list(map(_state, carries))
         decoded: dict[int, Decoded] = {}
         with torch.inference_mode():
@@ -202,7 +220,9 @@ class SpectralCodec:
         return _Made(spectra, pitch.hertz(), last, runs.frames)
 
     @staticmethod
-    def _rendered(renderer: Renderer, made: _Made, tails: Tail) -> tuple[Samples | Tensor, ...]:
+    def _rendered(
+        renderer: Renderer | RecordedRenderer, made: _Made, tails: Tail
+    ) -> tuple[Samples | Tensor, ...]:
         """Audio [B, N], and the tails behind it."""
         audio, behind = renderer(made.spectra, made.hertz, tails, made.frames)
         return audio.float().clamp(-1.0, 1.0).cpu().numpy(), *behind
@@ -239,7 +259,7 @@ def _by_manner(windows: Sequence[CodecWindow]) -> dict[tuple[float, int], list[i
     return places
 
 
-def _joined_tails(renderer: Renderer, states: Sequence[_State | None]) -> Tail:
+def _joined_tails(renderer: Renderer | RecordedRenderer, states: Sequence[_State | None]) -> Tail:
     silent = Tail(*(part[0] for part in renderer.begin(1)))
     tails = [state.tail if state else silent for state in states]
     return Tail(*map(torch.stack, zip(*tails, strict=True)))

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
 from talkahead.backbone import decoder_config
 from talkahead.backbone.checkpoint import WEIGHTS
 from talkahead.backbone.decoder_choice import Precision, count_memory
@@ -30,6 +31,7 @@ from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
 from talkahead.families.repository_writer import new_repository, write_models
 from talkahead.speech_format import SpeechFormat
+from torch import Tensor
 
 from build_engines.gguf_weights import write_safetensors
 from instruments.environment import REPOSITORY
@@ -39,7 +41,8 @@ _GIB = 1 << 30
 _WEIGHTS = ("model.safetensors", "model-", "pytorch_model")
 """How names of a checkpoint's weights begin."""
 _PRECISION = Precision.BFLOAT16
-"""Of imported talkers: nobody has heard them in int8, in which ours speaks as well as in this."""
+"""Of imported talkers, unless another is asked for: nobody has heard them in int8, in which ours speaks as
+well as in this."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="of the longest segment with prompt and reference; each slot holds so many",
     )
+    add(
+        "--precision",
+        type=Precision,
+        choices=list(Precision),
+        default=_PRECISION,
+        help="of the talker's products; its matrices are kept in bfloat16 whatever they were published in, "
+        "and as they are for float32 (%(default)s)",
+    )
     add("--phonemes", help="who makes them, where the family has a choice")
     add(
         "--silence",
@@ -73,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     """Raises TalkaheadError for what cannot be served."""
     with completed(options.folder, options.base) as folder:
         given = (folder, options.codec, options.positions, options.phonemes, options.silence)
-        _import(options.out, read_checkpoint(options.family, Download(*given)))
+        _import(options.out, read_checkpoint(options.family, Download(*given)), options.precision)
 
 
 @contextmanager
@@ -119,9 +130,9 @@ def _packed_weights(folder: Path, own: Mapping[str, Path]) -> Path | None:
     return found[0] if found else None
 
 
-def _import(out: Path, imported: ImportedCheckpoint) -> None:
-    memory = served_memory(imported)
-    for line in (*facts(imported), f"memory    {'; '.join(memory.lines())}"):
+def _import(out: Path, imported: ImportedCheckpoint, precision: Precision) -> None:
+    memory, narrows = served_memory(imported, precision), precision is not Precision.FLOAT32
+    for line in (*facts(imported, precision), f"memory    {'; '.join(memory.lines())}"):
         print(line)
     if (needed := memory.fixed + memory.slot) > (there := machine_memory()):
         print(
@@ -131,8 +142,8 @@ def _import(out: Path, imported: ImportedCheckpoint) -> None:
         )
     print(f"writing {out}", file=sys.stderr, flush=True)
     with new_repository(out) as repository:
-        speech = write_models(imported, repository, source_commit())
-        copy_triton_parts(repository)
+        speech = write_models(imported, repository, source_commit(), narrows=narrows)
+        copy_triton_parts(repository, precision)
     for line in (*speech_facts(speech), *next_commands(out, imported)):
         print(line)
 
@@ -144,8 +155,9 @@ def _codes(text: str) -> tuple[int, ...]:
 _codes.__name__ = "codes"  # argparse names it in its messages
 
 
-def facts(imported: ImportedCheckpoint) -> list[str]:
+def facts(imported: ImportedCheckpoint, precision: Precision) -> list[str]:
     """Whose it is, and how large."""
+    table = imported.table.numel() * _kept(imported.table, precision).itemsize
     config = imported.talker
     talker = sum(part.numel() for parts in imported.tensors.values() for part in parts)
     drafts = ", ".join(draft.drafter for draft in imported.drafts) or "none"
@@ -155,19 +167,24 @@ def facts(imported: ImportedCheckpoint) -> list[str]:
         f"talker    {talker / 1e6:,.0f} million weights, {config.num_hidden_layers} layers, "
         f"{config.vocab_size:,} tokens of speech",
         f"table     {imported.table.shape[0]:,} rows of {imported.table.shape[1]:,} "
-        f"({imported.table.nbytes / _GIB:.2f} GiB, read from its file as rows are needed)",
+        f"({table / _GIB:.2f} GiB, read from its file as rows are needed)",
         f"drafts    {drafts}",
     ]
 
 
-def served_memory(imported: ImportedCheckpoint) -> DecoderMemory:
+def _kept(published: Tensor, precision: Precision) -> torch.dtype:
+    """The type of a matrix in the repository."""
+    return published.dtype if precision is Precision.FLOAT32 else torch.bfloat16
+
+
+def served_memory(imported: ImportedCheckpoint, precision: Precision) -> DecoderMemory:
     """What the talker will take of this machine, as its config.pbtxt wants it served."""
     return count_memory(
         imported.talker,
-        next(iter(imported.tensors.values()))[0].dtype,
+        _kept(imported.table, precision),
         num_slots=int(parameters_of(REPOSITORY / "talker")["slots"]),
         max_positions=imported.max_positions,
-        dtype=_PRECISION.dtype,
+        dtype=precision.dtype,
     )
 
 
@@ -192,7 +209,7 @@ def next_commands(repository: Path, imported: ImportedCheckpoint) -> list[str]:
     return [f"serve     talkahead serve --repository {repository}", f"drafts    {train}"]
 
 
-def copy_triton_parts(repository: Path) -> None:
+def copy_triton_parts(repository: Path, precision: Precision = _PRECISION) -> None:
     """Configs and adapters, which are the same for every family but for the talker's precision."""
     for model in sorted(path.parent for path in REPOSITORY.glob("*/config.pbtxt")):
         version = repository / model.name / "1"
@@ -204,5 +221,5 @@ def copy_triton_parts(repository: Path) -> None:
         for adapter in (model / "1").glob("model.py"):
             shutil.copyfile(adapter, version / adapter.name)
     config = repository / "talker" / "config.pbtxt"
-    text = with_parameter(config.read_text(encoding="utf-8"), "precision", _PRECISION)
+    text = with_parameter(config.read_text(encoding="utf-8"), "precision", precision)
     config.write_text(text, encoding="utf-8")

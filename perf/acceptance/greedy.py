@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import safe_open
-from talkahead.backbone.checkpoint import WEIGHTS, Checkpoint
+from talkahead.backbone.checkpoint import EMBEDDINGS, WEIGHTS, Checkpoint
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.families.contracts import TokenMap
 from talkahead.families.importing import layout_of
 from talkahead.families.registry import load_family
+from talkahead.families.safetensors_file import narrowed
 from talkahead.families.table_encoder import TableEncoder
 from talkahead.families.text_tokens import TextTokens
 from talkahead.families.token_layout import SpeechTokens
@@ -91,7 +92,7 @@ def compare(downloads: Downloads, repository: Path, tokens: int, device: str) ->
     """Of a talker, in the repository that it became, in that one's default voice."""
     prompt = _Prompt.of(repository, downloads.family)
     dtype = _dtype_that_fits(downloads.talker, device)
-    told, theirs = _theirs(downloads, prompt, tokens, dtype, device)
+    told, theirs = _theirs(downloads, prompt, tokens, dtype, device, _is_narrow(repository))
     ours = _ours(repository, prompt, told, dtype, device)
     best = [int(logits.argmax()) for logits in ours]
     differences = []
@@ -143,14 +144,17 @@ class _Prompt:
 
 @torch.inference_mode()
 def _theirs(
-    downloads: Downloads, prompt: _Prompt, count: int, dtype: torch.dtype, device: str
+    downloads: Downloads, prompt: _Prompt, count: int, dtype: torch.dtype, device: str, is_narrow: bool
 ) -> tuple[list[int], list[Tensor]]:
-    """The likeliest tokens [T], numbered as here, and the logits [V] that they were the likeliest of."""
+    """The likeliest tokens [T], numbered as here, and the logits [V] that they were the likeliest of; from
+    weights as the repository keeps them."""
     folder = downloads.base or downloads.talker
     speech = layout_of(downloads.family).find(
         TextTokens(folder), DecoderConfig.from_file(folder / "config.json"), folder
     )
     model = _reference(downloads, dtype).to(torch.device(device)).eval()
+    for weight in model.parameters() if is_narrow else ():
+        weight.copy_(narrowed(weight))
     numbers = torch.tensor([*range(speech.first, speech.first + speech.num_codes), speech.end])
     tokens, logits = list[int](), list[Tensor]()
     given, past = torch.tensor([prompt.ids], device=device), None
@@ -180,6 +184,10 @@ def _reference(downloads: Downloads, dtype: torch.dtype) -> torch.nn.Module:
     missing = model.load_state_dict(own, strict=False).missing_keys
     assert not [name for name in missing if name != "lm_head.weight"], missing  # which may be tied
     return model
+
+
+def _is_narrow(repository: Path) -> bool:
+    return Checkpoint(repository / "talker" / "1")[EMBEDDINGS].dtype is torch.bfloat16
 
 
 def _number(token: int, speech: SpeechTokens) -> int:

@@ -19,7 +19,6 @@ from hearing import Audio, Utterance, hear
 from public_folders import Public
 from safetensors.torch import load_file, save_file
 from served import Served, served
-from talkahead.config import with_parameter
 from talkahead.families.contracts import Codec, CodecWindow, Family, Frames
 from talkahead.families.registry import load_family
 from talkahead.families.table_encoder import EncoderConfig
@@ -145,9 +144,10 @@ def imported(
     public = write(folder / "public", folder / "codec")
     command = [sys.executable, "-m", "build_engines", "import-checkpoint", family, folder / "public"]
     command += ["--codec", folder / "codec", "--out", folder / "repository", *options]
+    # Narrower products would turn the tokens of random weights, whose likeliest ones lie close.
+    command += ["--precision", "float32"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=_LIMIT_S)
     assert done.returncode == 0, done.stderr
-    _serve_float32(folder / "repository")
     if is_exported:
         assert main(["export", "--repository", str(folder / "repository")]) == 0
     with (
@@ -155,12 +155,6 @@ def imported(
         Client(server.grpc) as client,
     ):
         yield Imported(family, public, folder / "repository", server, client)
-
-
-def _serve_float32(repository: Path) -> None:
-    """Narrower products would turn the tokens of random weights, whose likeliest ones lie close."""
-    config = repository / "talker" / "config.pbtxt"
-    config.write_text(with_parameter(config.read_text(), "precision", "float32"))
 
 
 def write_llasa(talker: Path, codec: Path) -> Public:

@@ -23,6 +23,8 @@ CANDIDATES = 10
 IGNORE = -100
 """Stands behind the end of an utterance."""
 _BATCH = 2_048
+_DEVICE_BATCH = 256
+"""Where memory is dearer: four heads have a quarter of a gigabyte of Llasa's logits then."""
 
 
 def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
@@ -50,14 +52,15 @@ def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestO
     hidden, said = positions(utterances, len(heads))
     streams, places = _draws(utterances)
     found, device = [], next(heads.parameters()).device
-    for rows in torch.split(torch.arange(len(hidden)), _BATCH):
-        guesses, wanted = heads(hidden[rows].to(device), seen_tokens(said[rows]).to(device)), said[rows, 1:]
-        logits = guesses.to(hidden.device)
-        ahead = places[rows, None] + torch.arange(1, len(heads) + 1)
-        settings = sampling_settings(sampling, len(rows))
-        tried = likely_draws(logits, settings, streams[rows, None], ahead, NARROW)
+    for rows in torch.split(torch.arange(len(hidden)), _BATCH if device.type == "cpu" else _DEVICE_BATCH):
+        # Whole vocabularies stay where they are: all else is small.
+        seen, wanted = (one.to(device) for one in (seen_tokens(said[rows]), said[rows, 1:]))
+        logits = heads(hidden[rows].to(device), seen)
+        ahead = (places[rows, None] + torch.arange(1, len(heads) + 1)).to(device)
+        settings = sampling_settings(sampling, len(rows), device)
+        tried = likely_draws(logits, settings, streams[rows, None].to(device), ahead, NARROW)
         is_said = tried == wanted[..., None]
-        found.append(torch.where(is_said.any(2), is_said.int().argmax(2), logits.shape[2]))
+        found.append(torch.where(is_said.any(2), is_said.int().argmax(2), logits.shape[2]).cpu())
     return torch.cat(found)
 
 
@@ -66,10 +69,12 @@ def count_ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: Re
     return RankPaths.count(ranks(heads, utterances, sampling).numpy(), CANDIDATES)
 
 
-def sampling_settings(sampling: RequestOptions, rows: int) -> SamplingSettings:
+def sampling_settings(
+    sampling: RequestOptions, rows: int, device: torch.device | None = None
+) -> SamplingSettings:
     """One request's, for each of so many rows."""
-    ones = torch.ones(rows, dtype=torch.float64)
-    top_k = torch.full((rows,), sampling.top_k)
+    ones = torch.ones(rows, dtype=torch.float64, device=device)
+    top_k = torch.full((rows,), sampling.top_k, device=device)
     return SamplingSettings.of(sampling.temperature * ones, top_k, sampling.top_p * ones)
 
 

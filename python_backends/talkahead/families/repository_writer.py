@@ -55,11 +55,14 @@ def write_repository(imported: ImportedCheckpoint, out: Path, source_commit: str
         return write_models(imported, folder, source_commit)
 
 
-def write_models(imported: ImportedCheckpoint, repository: Path, source_commit: str) -> SpeechFormat:
+def write_models(
+    imported: ImportedCheckpoint, repository: Path, source_commit: str, *, narrows: bool = False
+) -> SpeechFormat:
     """Into a repository's version folders, the small ones first.
 
     Args:
         source_commit: whose code this is, for the manifests.
+        narrows: the talker's matrices and the encoder's table are kept in bfloat16.
 
     Raises:
         TalkaheadError: the codec is not the talker's, or the longest segment has no room.
@@ -67,7 +70,7 @@ def write_models(imported: ImportedCheckpoint, repository: Path, source_commit: 
     folders = {name: repository / name / _VERSION for name in ("vocoder", "frontend", "encoder", "talker")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
-    writer = _Writer(imported, source_commit)
+    writer = _Writer(imported, source_commit, narrows)
     speech = writer.vocoder(folders["vocoder"])
     writer.frontend(folders["frontend"], speech)
     writer.encoder(folders["encoder"])
@@ -76,10 +79,11 @@ def write_models(imported: ImportedCheckpoint, repository: Path, source_commit: 
 
 
 class _Writer:
-    def __init__(self, imported: ImportedCheckpoint, source_commit: str) -> None:
+    def __init__(self, imported: ImportedCheckpoint, source_commit: str, narrows: bool) -> None:
         self._imported = imported
         self._family = load_family(imported.family)
         self._source_commit = source_commit
+        self._narrows = narrows
 
     def vocoder(self, folder: Path) -> SpeechFormat:
         imported = self._imported
@@ -123,14 +127,14 @@ class _Writer:
 
     def encoder(self, folder: Path) -> None:
         self._imported.encoder.save(folder)
-        write_tensors(folder / ENCODER_WEIGHTS, {TABLE: (self._imported.table,)})
+        write_tensors(folder / ENCODER_WEIGHTS, {TABLE: (self._imported.table,)}, narrows=self._narrows)
         self._seal(folder)
 
     def talker(self, folder: Path) -> None:
         imported = self._imported
         _write_json(folder / _CONFIG, imported.talker.to_hugging_face())
         write_sampling(imported.sampling, folder)
-        write_tensors(folder / _WEIGHTS, imported.tensors)
+        write_tensors(folder / _WEIGHTS, imported.tensors, narrows=self._narrows)
         target = self._seal(folder)[_WEIGHTS]
         for draft in imported.drafts:
             self._draft(draft, folder / "drafts" / draft.drafter, target)

@@ -122,9 +122,37 @@ def test_weights_that_come_alone_take_the_rest_of_their_base(
     assert "drafts    mtp" in capsys.readouterr().out
     talker = load_file(tmp_path / "repository" / "talker" / "1" / "model.safetensors")
     name = "model.layers.1.mlp.up_proj.weight"
-    torch.testing.assert_close(talker[name], state[f"llm.{name}"], rtol=0, atol=0)
+    torch.testing.assert_close(talker[name], state[f"llm.{name}"].bfloat16(), rtol=0, atol=0)
     manifest = (tmp_path / "repository" / "talker" / "1" / "manifest.json").read_text()
     assert "the folders talker and codec" in manifest
+
+
+def test_weights_are_kept_in_bfloat16_unless_products_are_wider(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Matrices, of the talker and of the table that prompts are made of; norms stay as they are."""
+    published = load_file(folder / "talker" / "model.safetensors")
+    repository = folder.parent / "repository"
+    tables = {}
+    for precision in ("bfloat16", "int8", "float32"):
+        assert run(folder, "--precision", precision) == 0
+        talker, encoder = (
+            load_file(repository / path)
+            for path in ("talker/1/model.safetensors", "encoder/1/encoder.safetensors")
+        )
+        keeps = precision == "float32"
+        for name, weight in talker.items():
+            assert weight.dtype is (torch.bfloat16 if weight.dim() > 1 and not keeps else torch.float32)
+            if weight.shape == published[name].shape:
+                assert torch.equal(weight, published[name].to(weight.dtype))
+        (table,) = encoder.values()
+        tables[precision] = table
+        assert (
+            f'"precision" value {{ string_value: "{precision}"'
+            in (repository / "talker" / "config.pbtxt").read_text()
+        )
+        shutil.rmtree(repository)
+    assert torch.equal(tables["float32"].bfloat16(), tables["bfloat16"])
 
 
 def test_too_little_memory_is_told(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
+from device_traffic import BRINGING, META, Traffic
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
@@ -70,6 +73,23 @@ def test_hidden_states_are_those_that_drew_the_tokens(talker: Llama, spoken: lis
         rows = torch.cat([one.prompt, talker.model.embed_tokens(torch.tensor(one.tokens[:-1]))])
         states = talker(rows[None]).hidden[0, len(one.prompt) - 1 : -1]
         torch.testing.assert_close(torch.stack(one.hidden), states, atol=1e-4, rtol=1e-4)
+
+
+def test_from_a_device_ranks_are_fetched_and_no_logits(
+    spoken: list[Utterance], heads: DraftHeads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[tuple[int, ...]] = []
+
+    def cpu(tensor: torch.Tensor) -> torch.Tensor:
+        fetched.append(tuple(tensor.shape))
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", cpu)
+    with Traffic() as traffic:
+        found = ranks(copy.deepcopy(heads).to(META), spoken, SAMPLING)
+    assert fetched and all(shape[1:] == (len(heads),) for shape in fetched)
+    assert found.shape == (sum(len(one.hidden) for one in spoken), len(heads))
+    assert traffic.kinds <= BRINGING | {"_has_compatible_shallow_copy_type"}
 
 
 @pytest.mark.parametrize("verifier", [MatchVerifier(), ToleranceVerifier(1, eos=SIZE - 1)])

@@ -18,7 +18,7 @@ def add_precision(parser: argparse.ArgumentParser, default: Precision, note: str
     )
 
 
-def add_slices(parser: argparse.ArgumentParser, seconds: float) -> None:
+def add_slices(parser: argparse._ActionsContainer, seconds: float) -> None:
     """`--seconds` and `--slices`: how long each configuration is measured, in how many turns."""
     add = parser.add_argument
     add("--seconds", type=float, default=seconds, help="of each configuration under each load (%(default)g)")

@@ -43,13 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     repository = imported(options.shape, options.folder / options.shape)
     environment = Environment.record(repository=None)
-    ways: list[dict[str, ParameterValue]] = [{"drafter": "none"}, _accepting(options.acceptance)]
+    ways: list[dict[str, ParameterValue]] = [{"drafter": "none"}, accepting(options.acceptance)]
     talker = {"talker.precision": str(options.precision), "talker.threads": str(options.threads)}
     cells: list[Cell] = []
     with tempfile.TemporaryDirectory(prefix="talkahead-shapes-") as folder:
         served = changed_repository(repository, Path(folder) / "models", talker)
         with server_at(None, None, ["--check-interval", "0"], served) as server:
-            asked = [Configuration.of(server, {**way, **_bounded(options)}) for way in ways]
+            asked = [Configuration.of(server, {**way, **bounded(options.speech_seconds)}) for way in ways]
             for streams in options.streams:
                 load = Load(Mode.CLOSED, streams, options.seconds, None, {})
                 plain, drafted = by_turns(asked, load, options.slices)
@@ -103,13 +103,14 @@ def _put_draft(talker: Path) -> None:
     )
 
 
-def _accepting(share: float) -> dict[str, ParameterValue]:
+def accepting(share: float) -> dict[str, ParameterValue]:
+    """Requests whose drafts are accepted so often."""
     return {"drafter": _DRAFTER, "verifier": "biased", "bias": share, "draft_length": 1, "pin_draft": True}
 
 
-def _bounded(options: argparse.Namespace) -> Mapping[str, ParameterValue]:
+def bounded(speech_s: float) -> Mapping[str, ParameterValue]:
     """A random talker does not end by itself; and nobody is refused for a wait."""
-    return {"max_seconds": options.speech_seconds, "urgency": 1}
+    return {"max_seconds": speech_s, "urgency": 1}
 
 
 def _row(one: Cell) -> dict[str, str]:

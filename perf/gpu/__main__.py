@@ -1,8 +1,12 @@
-"""`python -m perf.gpu`: what a GPU makes of a public talker's steps, at its true shape, with random weights.
+"""`python -m perf.gpu`: what a GPU makes of a talker's steps: our voice's, or those of a public one's true
+shape with random weights.
 
-Forwards by streams and nodes, eager and as graphs, with the attention kernel and with torch's, beside what
-reading their bytes takes at the rate that the GPU reads its memory with; attention alone; and whole steps,
-plain and with drafts of set acceptance, in tokens a second. It needs a GPU that torch can use.
+Forwards by streams and nodes, eager, compiled and as graphs, with the attention kernel and with torch's,
+beside what reading their bytes takes at the rate that the GPU reads its memory with; attention alone, by the
+kernel, scaled_dot_product_attention and FlexAttention; and whole steps, launched, with their forward as a
+graph, and as one graph, plain and drafted for, in tokens a second: our voice by its own heads, others with
+drafts of set acceptance. Then first chunk and continuity through the whole server. What cannot be measured on
+a GPU is left out with a word. It needs one that torch can use.
 """
 
 from __future__ import annotations
@@ -15,20 +19,35 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import torch
 from talkahead.backbone.checkpoint import Checkpoint
+from talkahead.drafting.draft_artifact import load_drafter
+from talkahead.drafting.draft_files import draft_folder
+from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.speculation.contracts import Drafter
+from talkahead.types import StepWay
 
 from instruments import report
-from instruments.environment import Environment
+from instruments.environment import REPOSITORY, Environment
+from perf.arguments import add_slices
+from perf.cell import tables
 from perf.gpu.attention import attentions
-from perf.gpu.speaking import RecalledDrafter, speak
-from perf.gpu.talkers import SERVED, WAYS, DeviceTalker, Sizes, milliseconds, read_rate
+from perf.gpu.serving import Served
+from perf.gpu.speaking import RecalledDrafter, Spoken, speak, texts
+from perf.gpu.talkers import EAGER, SERVED, WAYS, DeviceTalker, Sizes, milliseconds, read_rate
 from perf.shapes.public_shapes import PUBLIC_SHAPES
 from perf.shapes.random_checkpoint import write_random_checkpoint
 
 NO_GPU = "perf.gpu measures a GPU, and torch finds none here (torch.cuda.is_available() is false)."
 FORWARD, ATTENTION, STEP = "forward", "attention", "step"
+OUR_VOICE, TALKER = "our-voice", REPOSITORY / "talker" / "1"
+_LAUNCHED = {
+    StepWay.EAGER: "launched",
+    StepWay.FORWARD: "forward a graph",
+    StepWay.STEP: "one graph",
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,7 @@ class Timed:
     """
     Args:
         part: `forward`, `attention` of one layer, or `step`: a forward with all that the loop does about it.
-        way: how it is computed; of steps, how much is drafted.
+        way: how it is computed; of steps also what is drafted.
         limit_ms: what reading the bytes takes; None where that was not counted.
         tokens_per_s: of all streams; None but for steps.
     """
@@ -61,16 +80,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     environment, device = Environment.record(repository=None), torch.device("cuda:0")
     gpu = torch.cuda.get_device_name(device)
-    folder = options.folder / options.shape
     torch.manual_seed(0)
-    write_random_checkpoint(PUBLIC_SHAPES[options.shape], folder)
     rate = read_rate(device)
     print(f"{gpu} reads {rate / 1e9:,.0f} GB a second", file=sys.stderr, flush=True)
-    timed = list(measure(Checkpoint(folder), device, rate, options))
+    timed = list(measure(_checkpoint(options), device, rate, options))
     settings = {"gpu": gpu, "shape": options.shape, "read_rate_gb_s": rate / 1e9, **_settings(options)}
     print(f"{options.shape} on {gpu}:\n\n{report.markdown(list(summary(timed)))}")
     report.save(options.out, "gpu", environment, settings, timed)
+    if options.streams:
+        _measure_server(settings, options)
     return 0
+
+
+def _measure_server(settings: Mapping[str, object], options: argparse.Namespace) -> None:
+    is_ours = options.shape == OUR_VOICE
+    served = Served.our_voice() if is_ours else Served.public(options.shape, options.served / options.shape)
+    environment = Environment.record(REPOSITORY if is_ours else None)
+    with TemporaryDirectory() as scratch:
+        cells = list(served.measure(options.streams, options.seconds, options.slices, Path(scratch)))
+    if not cells:
+        print("the server: left out, for nothing was spoken; its log says why", file=sys.stderr)
+        return
+    print(f"\n{tables(cells)}")
+    report.save(options.server_out, "gpu-server", environment, settings, cells)
+
+
+def _checkpoint(options: argparse.Namespace) -> Checkpoint:
+    if options.shape == OUR_VOICE:
+        return Checkpoint(TALKER)
+    folder = options.folder / options.shape
+    write_random_checkpoint(PUBLIC_SHAPES[options.shape], folder)
+    return Checkpoint(folder)
 
 
 def summary(timed: Sequence[Timed]) -> Iterator[dict[str, str]]:
@@ -98,9 +138,15 @@ def measure(
     for way in WAYS:
         print(f"{way.name}: loading", file=sys.stderr, flush=True)
         talker = DeviceTalker(checkpoint, way, sizes, device)
-        yield from _forwards(talker, way.name, rate, options)
-        if way is SERVED:
-            yield from _steps(talker, options)
+        if talker.is_as_named:
+            yield from _forwards(talker, way.name, rate, options)
+            if way is EAGER:
+                yield from _steps(talker, StepWay.EAGER, options)
+            if way is SERVED:
+                yield from _steps(talker, StepWay.FORWARD, options)
+                yield from _steps(talker, StepWay.STEP, options)
+        else:
+            print(f"{way.name}: left out, for the device refuses it", file=sys.stderr, flush=True)
         del talker
         gc.collect()
         torch.cuda.empty_cache()
@@ -110,34 +156,70 @@ def _attentions(checkpoint: Checkpoint, device: torch.device, options: argparse.
     for rows, nodes in product(options.rows, options.nodes):
         found = attentions(checkpoint.config, rows, nodes, options.cache, 2 * options.cache, device)
         for name, call in found:
-            yield Timed(ATTENTION, name, rows, nodes, _samples(call, device, options.repeats))
+            if samples := _samples(name, call, device, options.repeats):
+                yield Timed(ATTENTION, name, rows, nodes, samples)
 
 
 def _forwards(talker: DeviceTalker, way: str, rate: float, options: argparse.Namespace) -> Iterator[Timed]:
     talker.fill()
     for rows, nodes in product(options.rows, options.nodes):
-        samples = _samples(talker.step(rows, nodes), talker.device, options.repeats)
-        limit = 1e3 * talker.bytes_read(rows) / rate
-        yield Timed(FORWARD, way, rows, nodes, samples, limit_ms=limit)
+        if samples := _samples(way, talker.step(rows, nodes), talker.device, options.repeats):
+            limit = 1e3 * talker.bytes_read(rows) / rate
+            yield Timed(FORWARD, way, rows, nodes, samples, limit_ms=limit)
 
 
-def _steps(talker: DeviceTalker, options: argparse.Namespace) -> Iterator[Timed]:
+def _steps(talker: DeviceTalker, way: StepWay, options: argparse.Namespace) -> Iterator[Timed]:
+    """Random weights say what they say for so long as there is room; our voice speaks texts, and draws on
+    behind their ends."""
+    is_ours, is_recorded = options.shape == OUR_VOICE, way is StepWay.STEP
+    prompts = texts(options.cache) if is_ours else ()
     for rows in options.rows:
-        # As many as the longest draft may say in as many steps, of which the first ones are timed.
-        plain = speak(talker, rows, options.steps)
-        recalled = speak(talker, rows, options.steps * max(options.nodes)).tokens
-        rate = plain.tokens_per_s(rows, options.steps)
-        yield Timed(STEP, "plain", rows, 1, plain.steps_ms, tokens_per_s=rate)
-        for nodes in (one for one in options.nodes if one > 1):
-            drafted = speak(talker, rows, options.steps, RecalledDrafter(recalled, nodes - 1, options.right))
-            way, rate = f"drafts {options.right:.0%} right", drafted.tokens_per_s(rows, options.steps)
-            yield Timed(STEP, way, rows, nodes, drafted.steps_ms, tokens_per_s=rate)
+        plain = speak(talker, rows, options.steps, prompts=prompts, is_recorded=is_recorded)
+        yield _step("plain", way, rows, 1, plain, options)
+        drafts = _own_heads if is_ours else _recalled
+        for nodes, told, drafter in drafts(talker, rows, options):
+            drafted = speak(talker, rows, options.steps, drafter, prompts, is_recorded=is_recorded)
+            yield _step(told, way, rows, nodes, drafted, options)
 
 
-def _samples(call: Callable[[], object], device: torch.device, repeats: int) -> list[float]:
-    for _ in range(3):
-        call()
-    return [milliseconds(call, device) for _ in range(repeats)]
+def _step(
+    told: str, way: StepWay, rows: int, nodes: int, spoken: Spoken, options: argparse.Namespace
+) -> Timed:
+    rate = spoken.tokens_per_s(rows, options.steps)
+    return Timed(STEP, f"{told}, {_LAUNCHED[way]}", rows, nodes, spoken.steps_ms, tokens_per_s=rate)
+
+
+def _recalled(
+    talker: DeviceTalker, rows: int, options: argparse.Namespace
+) -> Iterator[tuple[int, str, Drafter]]:
+    """Nodes, name and drafter of each size, of what plain decoding says in as many steps as the longest draft
+    may save."""
+    said = speak(talker, rows, options.steps * max(options.nodes)).tokens
+    for nodes in (one for one in options.nodes if one > 1):
+        yield nodes, f"drafts {options.right:.0%} right", RecalledDrafter(said, nodes - 1, options.right)
+
+
+def _own_heads(
+    talker: DeviceTalker, _rows: int, options: argparse.Namespace
+) -> Iterator[tuple[int, str, Drafter]]:
+    pool = DraftPool.serving(talker.sizes.rows, talker.decoder.max_positions, str(talker.device))
+    for nodes in (one for one in options.nodes if one > 1):
+        asked = DraftOptions(nodes, returns_probs=False)
+        yield nodes, "its own heads", load_drafter(draft_folder(TALKER, "heads"), TALKER, pool, asked)
+
+
+def _samples(name: str, call: Callable[[], object], device: torch.device, repeats: int) -> list[float]:
+    """None, and a word, where the device cannot do it."""
+    try:
+        for _ in range(3):
+            call()
+        return [milliseconds(call, device) for _ in range(repeats)]
+    except (
+        Exception
+    ) as error:  # whatever compilers and drivers may raise: the others are measured none the less
+        reason = (str(error).splitlines() or [""])[0]
+        print(f"{name}: left out: {type(error).__name__}: {reason}", file=sys.stderr, flush=True)
+        return []
 
 
 def _settings(options: argparse.Namespace) -> Mapping[str, object]:
@@ -147,7 +229,7 @@ def _settings(options: argparse.Namespace) -> Mapping[str, object]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf.gpu", description=__doc__)
     add = parser.add_argument
-    add("--shape", choices=PUBLIC_SHAPES, default="llasa-1b", help="(%(default)s)")
+    add("--shape", choices=[OUR_VOICE, *PUBLIC_SHAPES], default="llasa-1b", help="(%(default)s)")
     add("--folder", type=Path, default=Path("build/shapes"), help="for the random weights (%(default)s)")
     add("--cache", type=int, default=512, help="positions behind each stream (%(default)s)")
     add("--rows", type=int, nargs="+", default=[1, 8, 32, 64], help="streams (%(default)s)")
@@ -155,6 +237,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--steps", type=int, default=60, help="of speaking (%(default)s)")
     add("--right", type=float, default=0.6, help="the share of drafted tokens that are right (%(default)s)")
     add("--repeats", type=int, default=20, help="(%(default)s)")
+    server = parser.add_argument_group("the whole server")
+    server.add_argument("--served", type=Path, default=Path("build/served_shapes"),
+                        help="for repositories of random weights (%(default)s)")  # fmt: skip
+    server.add_argument("--streams", type=int, nargs="*", default=[1, 8, 32, 64], metavar="N",
+                        help="that play; none: no server is started")  # fmt: skip
+    add_slices(server, seconds=40.0)
+    server.add_argument("--server-out", type=Path, default=Path("perf/results/gpu-server.json"),
+                        help="(%(default)s)")  # fmt: skip
     add("--out", type=Path, default=Path("perf/results/gpu.json"), help="(%(default)s)")
     return parser
 

@@ -1,4 +1,5 @@
-"""Attention of a step alone: the kernel over slots, and torch's over as many positions as the longest has."""
+"""Attention of a step alone: the kernel over slots, and torch's two over as many positions as the longest
+has."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.tree_attention import AttentionShape, kernel_for
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 KERNEL, TORCH = "kernel over slots", "torch's scaled_dot_product_attention"
+FLEX = "torch's FlexAttention"
 
 
 def attentions(
@@ -44,3 +47,32 @@ def attentions(
         )
 
     yield TORCH, attend
+    yield FLEX, _flex(queries, keys[:, :, :span], values[:, :, :span], ancestors, length)
+
+
+def _flex(
+    queries: Tensor, keys: Tensor, values: Tensor, ancestors: Tensor, length: int
+) -> Callable[[], Tensor]:
+    """Of queries [S, N, H, d], keys and values [S, K, span, d]; compiled when it is first called. Its mask is
+    made before, as steps of one tree would share it."""
+    rows, nodes, heads, _ = queries.shape
+
+    def sees(row: Tensor, head: Tensor, node: Tensor, place: Tensor) -> Tensor:
+        behind = place - length
+        return (behind < 0) | ancestors[node, behind.clamp(0, nodes - 1)]
+
+    mask = create_block_mask(sees, rows, None, nodes, keys.shape[2], device=queries.device)
+    compiled = torch.compile(flex_attention) if queries.device.type == "cuda" else flex_attention
+
+    def attend() -> Tensor:
+        attended: Tensor = compiled(
+            queries.transpose(1, 2).to(keys.dtype),
+            keys,
+            values,
+            block_mask=mask,
+            scale=1.0,
+            enable_gqa=heads != keys.shape[1],
+        )
+        return attended
+
+    return attend

@@ -14,6 +14,7 @@ from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
 
+from perf.gpu.compiled import CompiledDecoder
 from perf.shapes.forward import bushy
 
 
@@ -24,17 +25,21 @@ class Way:
     Args:
         has_graphs: recorded once and replayed, as they are served.
         has_kernel: attention by the kernel over slots, as it is served; else torch's, over whole slots.
+        is_compiled: by torch.compile.
     """
 
     name: str
     has_graphs: bool
     has_kernel: bool
+    is_compiled: bool = False
 
 
-SERVED = Way("graphs, kernel", True, True)
+EAGER, SERVED = Way("eager, kernel", False, True), Way("graphs, kernel", True, True)
 WAYS = (
     Way("eager, torch's attention", False, False),
-    Way("eager, kernel", False, True),
+    EAGER,
+    Way("compiled, torch's attention", False, False, is_compiled=True),
+    Way("compiled, graphs, kernel", True, True, is_compiled=True),
     Way("graphs, torch's attention", True, False),
     SERVED,
 )
@@ -70,8 +75,9 @@ class DeviceTalker:
         dtype: torch.dtype = torch.bfloat16,
         recorder: GraphRecorder | None = None,
     ) -> None:
-        self.config, self.device, self.sizes = checkpoint.config, device, sizes
-        self.decoder = SlotDecoder(
+        self.config, self.device, self.sizes, self.way = checkpoint.config, device, sizes, way
+        made = CompiledDecoder if way.is_compiled else SlotDecoder
+        self.decoder = made(
             checkpoint.config,
             checkpoint,
             num_slots=sizes.rows,
@@ -82,6 +88,13 @@ class DeviceTalker:
             graphs=(recorder or CudaGraphs(device)) if way.has_graphs else None,
             uses_kernel=way.has_kernel,
         )
+
+    @property
+    def is_as_named(self) -> bool:
+        """Whether the device took graphs and kernel, where the way has them; a CPU has no kernel."""
+        decoder, way = self.decoder, self.way
+        has_graphs = decoder.graphs is not None or not way.has_graphs
+        return has_graphs and (decoder.has_kernel or not way.has_kernel or self.device.type == "cpu")
 
     def fill(self) -> None:
         """Every slot, with a prompt of its own."""

@@ -17,7 +17,9 @@ from matplotlib.figure import Figure
 Report = dict[str, Any]
 """As `instruments.report` writes them."""
 
-PEERS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("peers.json").read_text("utf-8"))
+PEERS: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("peers.json").read_text(encoding="utf-8")
+)
 """First chunks in milliseconds by closed streams, as published, with the source."""
 
 _STYLES = {"closed": "o--", "playing": "s-"}

@@ -384,7 +384,7 @@ def family_repository(
     frontend, encoder, vocoder = (folder / name / "1" for name in ("frontend", "encoder", "vocoder"))
     for version in (frontend, encoder, vocoder):
         version.mkdir(parents=True)
-    tokenizer = getattr(public_folders, f"{request.param}_tokenizer")()
+    tokenizer = getattr(public_folders, f"{request.param}_tokenizer")(public_folders.CODES)
     tokenizer.backend_tokenizer.save(str(frontend / TOKENIZER))
     FrontendConfig().save(frontend)
     EncoderConfig(first_speech=0, codebooks=(32,), voices=(NamedVoice("tara"),)).save(encoder)

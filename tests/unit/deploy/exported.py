@@ -51,7 +51,7 @@ def exported() -> Exported:
     """By all models together."""
     page = Exported()
     talker = TalkerTelemetry(page)
-    talker.forwards()
+    talker.steps_by_way()
     models = (
         FrontendTelemetry(page),
         EncoderTelemetry(page),

@@ -72,7 +72,9 @@ def tokenizer(added: Sequence[str], base_size: int | None = None) -> PreTrainedT
     bpe.pre_tokenizer = pre_tokenizers.Sequence(parts)
     bpe.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    bpe.train_from_iterator(_TEXT, trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False))
+    bpe.train_from_iterator(
+        _TEXT, trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False)
+    )
     if base_size is not None:
         bpe = _filled(bpe, base_size)
     bpe.add_special_tokens(list(LLAMA_OWN))

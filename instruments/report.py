@@ -62,9 +62,10 @@ def save(
     path: Path, kind: str, environment: Environment, settings: Mapping[str, Any], results: Sequence[Any]
 ) -> None:
     """Writes one report. `results` are dataclasses; NaN, which JSON does not have, becomes null."""
+    told = environment.told()
     report = {
         "kind": kind,
-        "environment": (told := environment.told()),
+        "environment": told,
         "settings": dict(settings),
         "results": [asdict(result) for result in results],
     }

@@ -7,6 +7,7 @@ import contextlib
 import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,14 @@ class Server:
     @property
     def metrics_url(self) -> str | None:
         return None if self.metrics is None else f"http://{self.metrics}/metrics"
+
+    def metrics_page(self) -> str:
+        """As Prometheus reads it; empty where the address is not known."""
+        if self.metrics_url is None:
+            return ""
+        with urllib.request.urlopen(self.metrics_url, timeout=10) as page:
+            text: str = page.read().decode("utf-8")
+        return text
 
 
 @contextlib.contextmanager

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 from collections import Counter
 from collections.abc import Iterable
-
-from instruments.server import Server
 
 _SAMPLE = re.compile(r'^nv_inference_(count|exec_count)\{model="(\w+)",.*\} (\S+)$', re.MULTILINE)
 _REQUESTS, _PASSES = "count", "exec_count"
@@ -16,16 +13,8 @@ Counts = Counter[tuple[str, str]]
 """Requests and passes since the server's start, by what is counted and by model."""
 
 
-def count(server: Server) -> Counts:
-    """Nothing of a server whose metrics are not told."""
-    if server.metrics_url is None:
-        return Counter()
-    with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
-        return counted(page.read().decode("utf-8"))
-
-
-def counted(page: str) -> Counts:
-    """Those of all versions of a model together."""
+def read(page: str) -> Counts:
+    """Those of all versions of a model together; nothing of an empty page."""
     found: Counts = Counter()
     for what, model, value in _SAMPLE.findall(page):
         found[what, model] += int(float(value))

@@ -105,11 +105,11 @@ def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slic
         for one in asked if part % 2 == 0 else reversed(asked):
             note = f"{load.rate:g} requests/s, slice {part + 1} of {slices}: {one.name}"
             print(note, file=sys.stderr, flush=True)
-            before = batches.count(one.server)
+            before = batches.read(one.server.metrics_page())
             parts[one.name].append(
                 open_loop.run(one.server.grpc, load, one.parameters, _WARM_UP_PART + 1 + part)
             )
-            counts[one.name].append((before, batches.count(one.server)))
+            counts[one.name].append((before, batches.read(one.server.metrics_page())))
     return [
         replace(
             Level.of(one.name, load, limit, parts[one.name], memory.of(one.server)),

@@ -36,6 +36,8 @@ from perf.shapes.random_download import KINDS, write_download
 from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
 
+KIND = "served shapes"
+"""Of reports: the weights are random."""
 _DRAFTER = "mtp"
 
 
@@ -56,9 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 cells += [drafted.over(plain), plain]
     print(report.markdown([_row(one) for one in cells]))
     names = ("shape", "precision", "threads", "acceptance", "seconds", "slices", "speech_seconds")
-    report.save(
-        options.out, "served shapes", environment, {name: getattr(options, name) for name in names}, cells
-    )
+    report.save(options.out, KIND, environment, {name: getattr(options, name) for name in names}, cells)
     return 1 if any(one.failed for one in cells) else 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -65,11 +64,6 @@ class Stage:
             p50_ms=1e3 * histogram.quantile(0.5),
             p95_ms=1e3 * histogram.quantile(0.95),
         )
-
-
-def read_page(url: str) -> dict[str, Histogram]:
-    with urllib.request.urlopen(url, timeout=10) as page:
-        return read(page.read().decode("utf-8"))
 
 
 def read(page: str) -> dict[str, Histogram]:

@@ -80,12 +80,13 @@ class _Turn:
     def run(self, load: Load, note: str) -> None:
         name = self._configuration.name
         print(f"{load.mode}, {load.streams} streams, {note}: {name}", file=sys.stderr, flush=True)
-        counts, earlier = batches.count(self._configuration.server), self._stages()
+        before = self._configuration.server.metrics_page()
         began_s = time.perf_counter()
         utterances = self._asked(load).run(self._speaker)
         self._parts.append(Part(time.perf_counter() - began_s, utterances))
-        self._passed.append(stages.passed(earlier, self._stages()))
-        self._counts.append((counts, batches.count(self._configuration.server)))
+        after = self._configuration.server.metrics_page()
+        self._passed.append(stages.passed(stages.read(before), stages.read(after)))
+        self._counts.append((batches.read(before), batches.read(after)))
 
     def cell(self, load: Load) -> Cell:
         found = Cell.of(self._configuration.name, load, self._parts, stages.summary(self._passed))
@@ -93,7 +94,3 @@ class _Turn:
 
     def _asked(self, load: Load) -> Load:
         return replace(load, parameters=self._configuration.parameters)
-
-    def _stages(self) -> dict[str, Histogram]:
-        page = self._configuration.server.metrics_url
-        return {} if page is None else stages.read_page(page)

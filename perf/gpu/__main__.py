@@ -37,6 +37,7 @@ from perf.gpu.attention import attentions
 from perf.gpu.serving import Served
 from perf.gpu.speaking import RecalledDrafter, Spoken, speak, texts
 from perf.gpu.talkers import EAGER, SERVED, WAYS, DeviceTalker, Sizes, milliseconds, read_rate
+from perf.served_shapes import KIND as SERVED_SHAPES
 from perf.shapes.public_shapes import PUBLIC_SHAPES
 from perf.shapes.random_checkpoint import write_random_checkpoint
 
@@ -102,7 +103,10 @@ def _measure_server(settings: Mapping[str, object], options: argparse.Namespace)
         print("the server: left out, for nothing was spoken; its log says why", file=sys.stderr)
         return
     print(f"\n{tables(cells)}")
-    report.save(options.server_out, "gpu-server", environment, settings, cells)
+    if is_ours:
+        environment = environment.drafting(REPOSITORY, {pair for one in cells for pair in one.pairs})
+    kind = "gpu-server" if is_ours else SERVED_SHAPES
+    report.save(options.server_out, kind, environment, settings, cells)
 
 
 def _checkpoint(options: argparse.Namespace) -> Checkpoint:

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="perf-analyzer-") as folder,
     ):
         analyzer = Analyzer(Path(folder), server.grpc, options.model)
-        found = [_measure(server, analyzer, offer, options) for offer in _offers(options)]
+        found = list(_measure(server, analyzer, options))
     print(report.table([one.row() for one in found]))
     settings = {name: getattr(options, name) for name in ("model", "requests", "seconds", "voice")}
     pairs = {pair for one in found for pair in one.pairs}
@@ -54,19 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _offers(options: argparse.Namespace) -> Iterator[Offer]:
-    for streams in options.streams:
-        yield Offer(streams=streams, requests=options.requests * streams)
-    for rate in options.rates:
-        yield Offer(rate=rate, requests=max(1, round(rate * options.seconds)))
-
-
-def _measure(server: Server, analyzer: Analyzer, offer: Offer, options: argparse.Namespace) -> Profile:
-    texts = TEXTS if offer.rate is None else Length.MIXED.texts
-    profile = analyzer.run(offer, _ENTRIES[options.model](server, options, texts))
-    if options.model != TTS:
-        return profile
-    return replace(profile, own_first_ms=_own_first_ms(server, offer, options))
+def _measure(server: Server, analyzer: Analyzer, options: argparse.Namespace) -> Iterator[Profile]:
+    """Each kind of load with the texts that our own generators have for it."""
+    streams = [Offer(streams=one, requests=options.requests * one) for one in options.streams]
+    rates = [Offer(rate=one, requests=max(1, round(one * options.seconds))) for one in options.rates]
+    for offers, texts in ((streams, TEXTS), (rates, Length.MIXED.texts)):
+        entries = _ENTRIES[options.model](server, options, texts) if offers else []
+        for offer in offers:
+            profile = analyzer.run(offer, entries)
+            own = _own_first_ms(server, offer, options) if options.model == TTS else None
+            yield replace(profile, own_first_ms=own)
 
 
 def _own_first_ms(server: Server, offer: Offer, options: argparse.Namespace) -> float:

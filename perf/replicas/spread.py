@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +120,7 @@ def _work(replicas: Sequence[Replica]) -> Work:
     cpu_s: defaultdict[str, float] = defaultdict(float)
     for pid, spent_s in _spent_s().items():
         cpu_s[models.get(pid, REST)] += spent_s
-    pages = [_page(one.server) for one in replicas]
+    pages = [one.server.metrics_page() for one in replicas]
     passes: Counter[str] = Counter()
     for page in pages:
         passes.update({name: int(one.counts[-1]) for name, one in stages.read(page).items()})
@@ -132,13 +131,6 @@ def _work(replicas: Sequence[Replica]) -> Work:
         tokens=_total(pages, "talkahead_committed_tokens_total"),
         windows=passes["emit"],
     )
-
-
-def _page(server: Server) -> str:
-    assert server.metrics_url is not None
-    with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
-        text: str = page.read().decode()
-    return text
 
 
 def _total(pages: Sequence[str], metric: str) -> int:

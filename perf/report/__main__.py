@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,20 +126,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--page", type=Path, default=ROOT / "perf" / "RESULTS.md", help="(perf/RESULTS.md)")
     add("--readme", type=Path, default=ROOT / "README.md", help="(README.md)")
     options = parser.parse_args(arguments)
-    options.page.write_text("\n\n".join(_page(options.results, options.page.parent)) + "\n", encoding="utf-8")
-    if (latency := _read(options.results, "latency")) is not None:
+    reports = {name: _read(options.results, name) for name in {chapter.report for chapter in CHAPTERS}}
+    page = _page(reports, options.results, options.page.parent)
+    options.page.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    if (latency := reports["latency"]) is not None:
         readme = options.readme.read_text(encoding="utf-8")
         options.readme.write_text(fill(readme, {_README_TABLE: tables.by_streams(latency)}), encoding="utf-8")
     print(options.page)
     return 0
 
 
-def _page(results: Path, folder: Path) -> Iterator[str]:
+def _page(reports: Mapping[str, Report | None], results: Path, folder: Path) -> Iterator[str]:
     yield "# What was measured"
     yield "Made by `python -m perf.report` of the reports in `results/`, which have all samples."
     missing = []
     for chapter in CHAPTERS:
-        report = _read(results, chapter.report)
+        report = reports[chapter.report]
         if report is None:
             missing.append(f"- {chapter.title}: `{chapter.command}`")
             continue

@@ -27,9 +27,9 @@ def shipped(name: str) -> str:
 def stale(report: dict[str, Any]) -> list[str]:
     """Why figures are not those of what is shipped."""
     weights: dict[str, str] = report["environment"]["weights"]
-    if report["kind"] in WITHOUT_WEIGHTS:
-        return []
     wrong = [name for name, digest in weights.items() if digest != shipped(name)]
+    if report["kind"] in WITHOUT_WEIGHTS:
+        return wrong
     if not weights:
         wrong.append("it names no weights")
     pairs = {pair for result in report["results"] for pair in result.get("pairs", ())}

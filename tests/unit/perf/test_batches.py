@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from instruments.server import Server
-from perf.batches import count, counted, requests_a_pass
+from perf.batches import read, requests_a_pass
 
 
 def page(*rows: tuple[str, int, int]) -> str:
@@ -18,13 +18,13 @@ def page(*rows: tuple[str, int, int]) -> str:
 
 def test_means_are_of_what_passed_in_all_pieces() -> None:
     first = (
-        counted(page(("vocoder", 10, 10), ("encoder", 5, 5))),
-        counted(page(("vocoder", 30, 20), ("encoder", 5, 5))),
+        read(page(("vocoder", 10, 10), ("encoder", 5, 5))),
+        read(page(("vocoder", 30, 20), ("encoder", 5, 5))),
     )
-    second = (counted(page(("vocoder", 90, 80))), counted(page(("vocoder", 100, 90))))
+    second = (read(page(("vocoder", 90, 80))), read(page(("vocoder", 100, 90))))
     assert requests_a_pass([first, second]) == {"vocoder": 1.5}
 
 
 def test_a_server_that_tells_nothing_has_no_batches() -> None:
-    assert count(Server("127.0.0.1:1", None)) == Counter()
+    assert read(Server("127.0.0.1:1", None).metrics_page()) == Counter()
     assert requests_a_pass([(Counter(), Counter())]) == {}

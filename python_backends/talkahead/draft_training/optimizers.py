@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from talkahead.cpu_path import has_bfloat16_products
+from talkahead.draft_training.fast_products import is_bfloat16_faster
 
 _MOMENTUM = 0.95
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -35,7 +35,7 @@ def optimizers_of(network: nn.Module, tables: Collection[str], decay: float) -> 
 
 
 def _muon(matrices: Sequence[nn.Parameter], decay: float) -> torch.optim.Optimizer:
-    on_slow_cpu = not has_bfloat16_products() and all(matrix.device.type == "cpu" for matrix in matrices)
+    on_slow_cpu = not is_bfloat16_faster() and all(matrix.device.type == "cpu" for matrix in matrices)
     if on_slow_cpu:
         return Float32Muon(matrices, lr=1e-3, weight_decay=decay)
     return torch.optim.Muon(matrices, lr=1e-3, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
@@ -44,8 +44,8 @@ def _muon(matrices: Sequence[nn.Parameter], decay: float) -> torch.optim.Optimiz
 class Float32Muon(torch.optim.Optimizer):
     """torch's Muon (Jordan 2024; scaled after Liu et al. 2025) in float32, with the same state.
 
-    torch's multiplies in bfloat16 whatever the CPU has: where that is imitated, its products took more time
-    than all else of a step.
+    torch's multiplies in bfloat16 whatever is fast: where that is imitated, its products took more time than
+    all else of a step.
     """
 
     def __init__(self, matrices: Iterable[nn.Parameter], lr: float, weight_decay: float) -> None:

@@ -48,16 +48,19 @@ def stages(options: argparse.Namespace) -> Iterator[tuple[str, Words]]:
     )
     yield "export", ("training.export", "--training", out, "--repository", options.repository)
     yield from (("drafts", words) for words in _write_draft_texts(options))
-    for drafter in SHIPPED:
-        yield "drafts", _train_drafts(drafter, options)
+    yield "drafts", _train_drafts(("--drafter", *SHIPPED), options)
     yield "calibrate", _calibrate(options.repository, dataset)
 
 
-def _train_drafts(name: str, options: argparse.Namespace) -> Words:
-    """What a user trains drafts with, of a talker's own speech."""
+def _train_draft(name: str, options: argparse.Namespace) -> Words:
     folder = () if name in SHIPPED else ("--folder", name)
+    return _train_drafts((*DraftShape.of(name).options.split(), *folder), options)
+
+
+def _train_drafts(which: Words, options: argparse.Namespace) -> Words:
+    """What a user trains drafts with, of a talker's own speech."""
     return (
-        *("talkahead", "drafts", "train", *DraftShape.of(name).options.split(), *folder, "--replace"),
+        *("talkahead", "drafts", "train", *which, "--replace"),
         *("--repository", options.repository, "--minutes", options.draft_minutes),
         *("--texts", _draft_texts(options), "--seconds", options.draft_seconds),
     )
@@ -78,7 +81,7 @@ def by_recipe(options: argparse.Namespace) -> Iterator[Words]:
     """The commands that make what `--recipe` names."""
     if {TUNED, *DRAFTS} & set(options.recipe):
         yield from _write_draft_texts(options)
-    yield from (_train_drafts(name, options) for name in options.recipe if name in DRAFTS)
+    yield from (_train_draft(name, options) for name in options.recipe if name in DRAFTS)
     talkers = [name for name in options.recipe if name in TALKERS]
     heads = [name for name in options.recipe if name in DRAFTS and _is_tree(name)]
     codec = options.repository / "vocoder" / "1"
@@ -114,7 +117,7 @@ def _talker(name: str, options: argparse.Namespace, dataset: Path) -> Iterator[W
             *("--repository", repository, "--made-by", command(name)),
         )
         own = argparse.Namespace(**{**vars(options), "repository": repository})
-        yield (*_train_drafts("heads", own), "--start", out / "heads")
+        yield (*_train_draft("heads", own), "--start", out / "heads")
         yield (*_calibrate(repository, dataset), "--heads", "heads")
 
 

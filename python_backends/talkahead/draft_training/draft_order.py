@@ -25,7 +25,8 @@ class DraftOrder:
         block_size: of each head; None: by the talker's width.
         steps: None: by the amount of speech.
         seconds: that learning may take.
-        work: None: a folder within the repository, which Triton does not look at.
+        work: where what is not finished lies; None: a folder within the repository.
+        keeps_prompts: of the talker's speech, for another draft that learns from it and reads them.
         folder: of the draft, beside the talker's others; None: named like the drafter, where it is served.
         replaces: whether a draft that is there gives way.
         start: a draft to begin from, of the same shape; None: as near to the talker as can be.
@@ -47,6 +48,7 @@ class DraftOrder:
     folder: str | None = None
     replaces: bool = False
     start: Path | None = None
+    keeps_prompts: bool = False
 
     @property
     def talker(self) -> Path:
@@ -70,7 +72,12 @@ class DraftOrder:
     @property
     def work_folder(self) -> Path:
         """Triton reads folders of a model that are named like versions alone."""
-        return self.work or self.repository / "talker" / "drafts-work" / self.name
+        return (self.work or self.repository / "talker" / "drafts-work") / self.name
+
+    @property
+    def reads_prompts(self) -> bool:
+        """A draft model has layers of its own for them."""
+        return self.drafter == "draft_lm"
 
     @property
     def shape(self) -> DraftShape:

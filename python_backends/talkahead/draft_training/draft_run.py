@@ -1,8 +1,8 @@
 """`talkahead drafts train`: stage after stage, each of which goes on where it was stopped.
 
-The talker speaks; a draft learns from that; trees are calibrated, acceptance is counted and the gain measured
-on texts that nothing was learned from. All of it lies in a work folder until it is whole, and comes beside
-the talker in one move.
+The talker speaks; drafts learn from that, one after the other; trees are calibrated, acceptance is counted
+and the gain measured on texts that nothing was learned from. All of it lies in work folders until it is
+whole, and each draft comes beside the talker in one move.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -30,8 +30,8 @@ from talkahead.draft_training.kept_memory import keep_freed_memory
 from talkahead.draft_training.learner import Learner, Network
 from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.reader import Reader
+from talkahead.draft_training.speech_folder import SpeechFolder
 from talkahead.draft_training.speech_generator import SpeechGenerator
-from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.stored_lessons import StoredLessons
 from talkahead.draft_training.texts import Split, read_texts
 from talkahead.draft_training.work_folder import hold_to, whole
@@ -69,8 +69,24 @@ _SEEDS = {Split.TRAIN: 1_000_000_000, Split.CALIBRATION: 2_000_000_000, Split.HE
 """Of the first utterance, beside the seed that is asked for."""
 
 
+def carry_out(orders: Sequence[DraftOrder], say: Callable[[str], None]) -> None:
+    """Drafts of one talker, which learn from the same speech; all of them are whole before the first is put
+    in its place, so that the same command goes on wherever it was stopped.
+
+    Args:
+        say: takes a line about what is going on.
+    """
+    keeps_prompts = any(order.reads_prompts for order in orders)
+    # All have begun before any ends: with the last of them goes the speech.
+    runs = [DraftRun(replace(order, keeps_prompts=keeps_prompts), say) for order in orders]
+    for run in runs:
+        run.make()
+    for run in runs:
+        run.put()
+
+
 class DraftRun:
-    """One order, carried out.
+    """One order.
 
     Args:
         say: takes a line about what is going on.
@@ -86,24 +102,33 @@ class DraftRun:
         self._target = target_hash(order.talker)
         self._sampling = RequestOptions(**asdict(read_sampling(order.talker)))
         self._draft = order.work_folder / "draft"
+        self.speech = SpeechFolder.beside(order.work_folder, self._spoken_by)
         hold_to(order.work_folder, self._recipe)
+
+    @property
+    def _spoken_by(self) -> dict[str, Any]:
+        """What the speech depends on."""
+        order = self._order
+        return {
+            "talker": self._target,
+            "texts": sha256(order.texts),
+            **asdict(read_sampling(order.talker)),
+            **{name: getattr(order, name) for name in ("minutes", "seed", "keeps_prompts")},
+        }
 
     @property
     def _recipe(self) -> dict[str, Any]:
         """All that what lies in the work folder depends on."""
         order = self._order
-        asked = ("minutes", "block_size", "steps", "seconds", "rate", "seed")
         return {
             "draft": order.shape.name,
-            "talker": self._target,
+            **self.speech.recipe,
             "start": sha256(order.start / WEIGHTS) if order.start else None,
-            "texts": sha256(order.texts),
-            **asdict(read_sampling(order.talker)),
-            **{name: getattr(order, name) for name in asked},
+            **{name: getattr(order, name) for name in ("block_size", "steps", "seconds", "rate")},
         }
 
-    def carry_out(self) -> None:
-        """All stages; what is done already is not done again."""
+    def make(self) -> None:
+        """All stages until it is whole; what is done already is not done again."""
         self.speak()
         if not self._draft.exists():
             self._learn()
@@ -114,7 +139,6 @@ class DraftRun:
         bench = self._bench()
         gain = bench.measure(self._held_out_prompts(_TIMED), self._sampling, _SEEDS[Split.HELD_OUT])
         self._describe(gain)
-        self._put()
         parameters = parameters_of(self._order.talker.parent)
         told = parameters.get("drafter", PLAIN.drafter) if parameters else AUTO
         self._say(verdict(self._order.drafter, bench.nodes, gain, bench.served, told))
@@ -138,9 +162,6 @@ class DraftRun:
             found[split] = SpeechGenerator(self._reader, passages, _SEEDS[split] + self._order.seed)
         return found
 
-    def _store(self, split: Split) -> SpeechStore:
-        return SpeechStore(self._order.work_folder / "speech" / split)
-
     @cached_property
     def _positions(self) -> int:
         """Of prompt and speech at most."""
@@ -152,7 +173,11 @@ class DraftRun:
         return min(rows + units + reader.room + longest, speech.max_positions)
 
     def speak(self) -> None:
-        """The first stage."""
+        """The first stage, if nobody else has done it."""
+        with self.speech.alone(partial(self._tell, "speech")):
+            self._speak()
+
+    def _speak(self) -> None:
         speech = self._reader.speech
         tokens = int(60 * self._order.minutes * speech.frames_per_s * speech.steps_per_frame)
         wanted = {
@@ -160,21 +185,23 @@ class DraftRun:
             Split.CALIBRATION: min(tokens // 10, _CALIBRATION),
             Split.HELD_OUT: min(tokens // 10, _HELD_OUT),
         }
-        missing = {name: count for name, count in wanted.items() if self._store(name).num_tokens < count}
+        missing = {
+            name: count for name, count in wanted.items() if self.speech.store(name).num_tokens < count
+        }
         decoder = self._talker.decoder(self._positions) if missing else None
         for split, count in missing.items():
             assert decoder is not None
             self._generators[split].fill(
-                *(self._store(split), count, decoder, self._sampling),
+                *(self.speech.store(split), count, decoder, self._sampling),
                 partial(self._tell, f"speech ({split})"),
-                keeps_prompts=self._order.drafter == "draft_lm",
+                keeps_prompts=self._order.keeps_prompts,
             )
 
     def _held_out_prompts(self, count: int) -> list[torch.Tensor]:
         return self._generators[Split.HELD_OUT].prompts(0, count)
 
     def _spoken(self, split: Split) -> list[Utterance]:
-        store = self._store(split)
+        store = self.speech.store(split)
         return [store[number].spoken for number in range(len(store)) if store.lengths[number] > 1]
 
     # Learning
@@ -186,7 +213,7 @@ class DraftRun:
         torch.manual_seed(order.seed)
         network = self._begun(part).to(order.device)
         _make_learn(network)
-        store = self._store(Split.TRAIN)
+        store = self.speech.store(Split.TRAIN)
         guesses = 1 if isinstance(network, Llama) else len(network)
         curriculum = Curriculum.of(
             *(store.num_tokens, part.lm_head.weight.shape[0], guesses, order.rate),
@@ -194,7 +221,7 @@ class DraftRun:
             steps=order.steps,
         )
         lessons, validation = (
-            StoredLessons(self._store(split), part, curriculum.positions, order.drafter == "draft_lm")
+            StoredLessons(self.speech.store(split), part, curriculum.positions, order.reads_prompts)
             for split in (Split.TRAIN, Split.HELD_OUT)
         )
         weights = sum(one.numel() for one in network.parameters() if one.requires_grad)
@@ -332,7 +359,7 @@ class DraftRun:
             self._target,
         ).write(self._draft)
 
-    def _put(self) -> None:
+    def put(self) -> None:
         """Beside the talker, in one move; the work folder is of no more use."""
         order, old = self._order, self._order.work_folder / "replaced"
         beside = order.repository / "talker" / f"drafts-ready-{order.name}"
@@ -344,6 +371,7 @@ class DraftRun:
             shutil.move(order.destination, old)
         beside.rename(order.destination)
         shutil.rmtree(order.work_folder)
+        self.speech.leave()
 
 
 def _make_learn(network: Network) -> None:

@@ -26,6 +26,12 @@ def hold_to(folder: Path, recipe: Mapping[str, object]) -> None:
         (partial / path.name).write_text(json.dumps(recipe, indent=1) + "\n", encoding="utf-8")
 
 
+def recipes_beside(folder: Path) -> Iterator[Mapping[str, object]]:
+    """Of all drafts that have begun and not ended, in work folders beside this one."""
+    for path in folder.parent.glob(f"*/{_RECIPE}"):
+        yield json.loads(path.read_text(encoding="utf-8"))
+
+
 def _short(value: object) -> str:
     return str(value)[:12]
 

@@ -5,25 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from talkahead.errors import TalkaheadError
 
 if TYPE_CHECKING:  # torch takes seconds, and other commands do without
     from talkahead.draft_training.draft_order import DraftOrder
 
+_OF_ONE = ("heads", "block_size", "folder", "start")
+"""Options that say what one draft is like."""
+
 
 def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], float]) -> None:
     parser.epilog = (
-        "The same command goes on where it was stopped, at any stage. What is not finished lies in a work "
-        "folder, and no server looks at it. What is finished is put beside the talker, and the next server "
-        "that starts takes it by itself if it pays there (parameter drafter of talker/config.pbtxt: auto)."
+        "The same command goes on where it was stopped, at any stage. What is not finished lies in work "
+        "folders, and no server looks at it; commands that run side by side share what the talker says. What "
+        "is finished is put beside the talker, and the next server that starts takes it by itself if it pays "
+        "there (parameter drafter of talker/config.pbtxt: auto)."
     )
     add = parser.add_argument
     add(
         "--drafter",
+        nargs="+",
         choices=("heads", "mtp", "draft_lm"),
-        default="heads",
-        help="mtp and draft_lm: for talkers with a Llama's layers (default: %(default)s)",
+        default=["heads"],
+        help="mtp and draft_lm: for talkers with a Llama's layers; several learn from the same speech, one "
+        "after the other (default: heads)",
     )
     add(
         "--texts",
@@ -75,19 +84,19 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
 
 def run(options: argparse.Namespace) -> int:
     """Raises TalkaheadError for what cannot be done."""
-    from talkahead.draft_training.draft_run import DraftRun
+    from talkahead.draft_training.draft_run import carry_out
 
     if options.texts is None:
         _say(
             "texts: none given, so 1,695 short ones of English are spoken; --texts FILE teaches more, and "
             "another language at all"
         )
-    DraftRun(order_of(options), _say).carry_out()
+    carry_out(orders_of(options), _say)
     return 0
 
 
-def order_of(options: argparse.Namespace) -> DraftOrder:
-    """What the command line asks for."""
+def orders_of(options: argparse.Namespace) -> list[DraftOrder]:
+    """What the command line asks for; raises TalkaheadError for what one draft alone can be told."""
     import torch
 
     from talkahead.draft_training.draft_order import DraftOrder
@@ -96,7 +105,12 @@ def order_of(options: argparse.Namespace) -> DraftOrder:
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return DraftOrder(
+    drafters = list(dict.fromkeys(options.drafter))
+    told = [name for name in _OF_ONE if getattr(options, name) is not None]
+    if told and len(drafters) > 1:
+        option = f"--{told[0].replace('_', '-')}"
+        raise TalkaheadError(f"{option} is for one draft, not for {', '.join(drafters)} together")
+    one = DraftOrder(
         repository=options.repository.resolve(),
         texts=options.texts or DEFAULT,
         device=device,
@@ -106,11 +120,19 @@ def order_of(options: argparse.Namespace) -> DraftOrder:
         **{
             name: getattr(options, name)
             for name in (
-                *("drafter", "minutes", "heads", "block_size", "steps", "seconds", "rate", "seed", "work"),
+                "minutes",
+                "steps",
+                "seconds",
+                "rate",
+                "seed",
+                "work",
+                "heads",
+                "block_size",
                 "folder",
             )
         },
     )
+    return [replace(one, drafter=drafter) for drafter in drafters]
 
 
 def _say(line: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import queue
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,8 @@ import pytest
 from periodic_talker import TEXTS, periodic_talker, write_repository
 from talkahead.draft_training import draft_run
 from talkahead.draft_training.draft_order import DraftOrder
-from talkahead.draft_training.draft_run import DraftRun
+from talkahead.draft_training.draft_run import DraftRun, carry_out
+from talkahead.draft_training.texts import Split
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_artifact import WEIGHTS, load_drafter
 from talkahead.drafting.draft_files import draft_folder
@@ -43,10 +46,15 @@ def order(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dr
     )
 
 
-def carried_out(order: DraftOrder) -> list[str]:
+def carried_out(*orders: DraftOrder) -> list[str]:
     said: list[str] = []
-    DraftRun(order, said.append).carry_out()
+    carry_out(orders, said.append)
     return said
+
+
+def left_over(order: DraftOrder) -> list[str]:
+    """Of what was not finished."""
+    return sorted(path.name for path in order.work_folder.parent.iterdir())
 
 
 def learned(order: DraftOrder) -> Acceptance:
@@ -65,7 +73,7 @@ def test_heads_learn_what_the_talker_says_and_can_be_served(order: DraftOrder) -
     assert manifest.licence == "CC-BY-4.0" and manifest.target == sha256(order.talker / WEIGHTS)
     assert {"config.json", "trees.json", "acceptance.json", WEIGHTS} == set(manifest.files)
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in order.destination.iterdir())
-    assert not order.work_folder.exists()
+    assert left_over(order) == []
     assert said[-1].startswith("heads+match: ") and "x plain decoding here (" in said[-1]
     # Untrained heads guess the root once more, which never follows itself.
     assert learned(order).of(4) > 2.2
@@ -168,6 +176,48 @@ def test_one_work_folder_is_of_one_recipe(order: DraftOrder) -> None:
         DraftRun(order, print)
 
 
+def test_several_drafts_learn_from_what_is_said_once(order: DraftOrder) -> None:
+    """Also one that reads prompts, beside one that does not."""
+    both = [replace(order, drafter=drafter, heads=2, block_size=None) for drafter in ("heads", "draft_lm")]
+    said = carried_out(*both)
+    assert read_offer(order.talker).names == ("none", "heads", "draft_lm")
+    assert [learned(one).of(2) > 1.5 for one in both] == [True, True]
+    assert sum(line.startswith("speech (train)") for line in said) == 1
+    assert left_over(order) == []
+    alone = replace(both[0], replaces=True)
+    together = sha256(alone.destination / WEIGHTS)
+    carried_out(alone)
+    assert sha256(alone.destination / WEIGHTS) == together
+
+
+def test_speech_goes_with_the_last_draft_that_learns_from_it(order: DraftOrder) -> None:
+    said: list[str] = []
+    heads, mtp = (
+        DraftRun(replace(order, drafter=name, heads=2, block_size=None), said.append)
+        for name in ("heads", "mtp")
+    )
+    heads.make()
+    heads.put()
+    assert left_over(order) == ["mtp", heads.speech.path.name]
+    said.clear()
+    mtp.make()
+    assert not any(line.startswith("speech") for line in said)
+    mtp.put()
+    assert left_over(order) == []
+
+
+def test_who_wants_the_same_speech_at_the_same_time_waits_for_it(order: DraftOrder) -> None:
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    first, second = DraftRun(order, print), DraftRun(replace(order, drafter="mtp", block_size=None), said.put)
+    with ThreadPoolExecutor(1) as pool:
+        with first.speech.alone(print):
+            waiting = pool.submit(second.speak)
+            assert "waits for it" in said.get(timeout=10)
+            assert second.speech.store(Split.TRAIN).num_shards == 0
+        waiting.result()
+    assert first.speech.store(Split.TRAIN).num_shards > 0
+
+
 @pytest.mark.parametrize("drafter", ["mtp", "draft_lm"])
 def test_chains_learn_too(order: DraftOrder, drafter: str) -> None:
     order = replace(order, drafter=drafter, heads=2, block_size=None, steps=120)
@@ -240,3 +290,5 @@ def test_the_command_reads_its_options(order: DraftOrder, capsys: pytest.Capture
     assert draft_folder(order.talker, "heads").is_dir()
     assert command.main([*words, *short]) == 1
     assert "--replace" in capsys.readouterr().err
+    assert command.main([*words, *short, "--drafter", "heads", "mtp"]) == 1
+    assert "--heads is for one draft, not for heads, mtp together" in capsys.readouterr().err

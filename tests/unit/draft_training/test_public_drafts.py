@@ -15,10 +15,9 @@ from periodic_talker import TEXTS
 from public_folders import Public, write_codec, write_llasa, write_neutts, write_orpheus
 from talkahead.draft_training import draft_run
 from talkahead.draft_training.draft_order import DraftOrder
-from talkahead.draft_training.draft_run import DraftRun
+from talkahead.draft_training.draft_run import DraftRun, carry_out
 from talkahead.draft_training.reader import Reader
 from talkahead.draft_training.speech_generator import SpeechGenerator
-from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.texts import DEFAULT, Split, read_texts
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.calibrated_trees import CalibratedTrees
@@ -67,7 +66,7 @@ def test_heads_of_public_checkpoints_are_trained_and_can_be_served(
 ) -> None:
     write(family, public, order)
     said: list[str] = []
-    DraftRun(order, said.append).carry_out()
+    carry_out([order], said.append)
     counted = Acceptance.read(order.destination)
     assert counted is not None and 1.0 <= counted.of(2) <= counted.of(4) <= 4.0 and counted.of(4) > 1.0
     sampling = json.loads((order.talker / "generation_config.json").read_text())
@@ -132,7 +131,7 @@ def test_a_frames_codes_are_drawn_from_their_own_codebooks(order: DraftOrder) ->
     write("orpheus", write_orpheus, order)
     run = DraftRun(order, print)
     run.speak()
-    store = SpeechStore(order.work_folder / "speech" / "train")
+    store = run.speech.store(Split.TRAIN)
     for number in range(8):
         codes = [token for token in store[number].tokens.tolist() if token != 7 * CODES]
         assert [code // CODES for code in codes] == [step % 7 for step in range(len(codes))]

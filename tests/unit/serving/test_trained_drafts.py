@@ -11,7 +11,7 @@ from periodic_talker import write_repository
 from talkahead.config import ModelConfig
 from talkahead.draft_training import draft_run
 from talkahead.draft_training.draft_order import DraftOrder
-from talkahead.draft_training.draft_run import DraftRun
+from talkahead.draft_training.draft_run import carry_out
 from talkahead.drafting.drafters import drafter_names
 from talkahead.serving.talker_server import TalkerServer
 from talkahead.types import Stats
@@ -23,7 +23,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(draft_run, "NODES", (2, 4, 8))
     repository = write_repository(tmp_path / "repository")
     order = DraftOrder(repository, repository / "texts.txt", minutes=0.2, block_size=64, steps=60, rate=0.01)
-    DraftRun(order, print).carry_out()
+    carry_out([order], print)
     return repository
 
 

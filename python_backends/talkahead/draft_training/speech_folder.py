@@ -43,7 +43,7 @@ class SpeechFolder:
     def alone(self, say: Callable[[str], None]) -> Iterator[None]:
         """While this holds, nobody else speaks into the folder: who comes later waits, and finds it full."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as lock:
+        with (self.path / "lock").open("wb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

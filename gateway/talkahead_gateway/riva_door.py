@@ -170,8 +170,9 @@ class RivaDoor:
 
     @asynccontextmanager
     async def _answering(self, method: str, context: Context) -> AsyncIterator[Answer]:
-        """Counts a call, and turns what goes wrong in it into its status."""
+        """Counts a call before its end is told, and turns what goes wrong in it into its status."""
         answer = Answer()
+        refusal: Refusal | None = None
         try:
             yield answer
             answer.is_complete = True
@@ -183,9 +184,10 @@ class RivaDoor:
             refusal = _refusal(error)
             status = _STATUSES.get(refusal.status, grpc.StatusCode.INTERNAL)
             answer.status = status.name
-            await context.abort(status, refusal.sentence(_FIELDS), tuple(_trailing_metadata(refusal)))
         finally:
             self._meter.count(f"/{SERVICE}/{method}", answer)
+        if refusal is not None:
+            await context.abort(status, refusal.sentence(_FIELDS), tuple(_trailing_metadata(refusal)))
 
 
 class _Speech:

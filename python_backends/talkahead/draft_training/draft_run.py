@@ -77,8 +77,11 @@ def carry_out(orders: Sequence[DraftOrder], say: Callable[[str], None]) -> None:
         say: takes a line about what is going on.
     """
     keeps_prompts = any(order.reads_prompts for order in orders)
-    # All have begun before any ends: with the last of them goes the speech.
     runs = [DraftRun(replace(order, keeps_prompts=keeps_prompts), say) for order in orders]
+    # None is refused behind one that has begun; and all have begun before any ends, for with the last of them
+    # goes the speech.
+    for run in runs:
+        run.begin()
     for run in runs:
         run.make()
     for run in runs:
@@ -103,7 +106,10 @@ class DraftRun:
         self._sampling = RequestOptions(**asdict(read_sampling(order.talker)))
         self._draft = order.work_folder / "draft"
         self.speech = SpeechFolder.beside(order.work_folder, self._spoken_by)
-        hold_to(order.work_folder, self._recipe)
+
+    def begin(self) -> None:
+        """Takes the work folder; raises TalkaheadError for one that was begun by another recipe."""
+        hold_to(self._order.work_folder, self._recipe)
 
     @property
     def _spoken_by(self) -> dict[str, Any]:
@@ -113,8 +119,13 @@ class DraftRun:
             "talker": self._target,
             "texts": sha256(order.texts),
             **asdict(read_sampling(order.talker)),
-            **{name: getattr(order, name) for name in ("minutes", "seed", "keeps_prompts")},
+            **{name: getattr(order, name) for name in ("minutes", "seed")},
+            "keeps_prompts": self._keeps_prompts,
         }
+
+    @property
+    def _keeps_prompts(self) -> bool:
+        return self._order.keeps_prompts or self._order.reads_prompts
 
     @property
     def _recipe(self) -> dict[str, Any]:
@@ -194,7 +205,7 @@ class DraftRun:
             self._generators[split].fill(
                 *(self.speech.store(split), count, decoder, self._sampling),
                 partial(self._tell, f"speech ({split})"),
-                keeps_prompts=self._order.keeps_prompts,
+                keeps_prompts=self._keeps_prompts,
             )
 
     def _held_out_prompts(self, count: int) -> list[torch.Tensor]:

@@ -9,7 +9,7 @@ import torch
 
 from talkahead.cpu_path import has_bfloat16_products
 
-_ROWS, _COLUMNS = 1_024, 1_024
+_SIDE = 1_024
 _TRIED = 5
 """Times, of which the fastest counts."""
 
@@ -32,5 +32,5 @@ def is_bfloat16_faster() -> bool:
 
 
 def _seconds(precision: torch.dtype) -> float:
-    one, other = torch.ones(_ROWS, _COLUMNS, dtype=precision), torch.ones(_COLUMNS, _ROWS, dtype=precision)
-    return min(timeit.repeat(lambda: one @ other, number=1, repeat=_TRIED))
+    square = torch.ones(_SIDE, _SIDE, dtype=precision)
+    return min(timeit.repeat(lambda: square @ square, number=1, repeat=_TRIED))

@@ -166,14 +166,14 @@ def test_a_draft_that_is_there_gives_way_only_if_it_shall(order: DraftOrder) -> 
 
 
 def test_one_work_folder_is_of_one_recipe(order: DraftOrder) -> None:
-    DraftRun(order, print)
-    DraftRun(order, print)
+    DraftRun(order, print).begin()
+    DraftRun(order, print).begin()
     with pytest.raises(TalkaheadError, match=r"was begun otherwise: steps 60, now 90; .* another --work"):
-        DraftRun(replace(order, steps=90), print)
-    DraftRun(replace(order, steps=90, work=order.repository / "elsewhere"), print)
+        DraftRun(replace(order, steps=90), print).begin()
+    DraftRun(replace(order, steps=90, work=order.repository / "elsewhere"), print).begin()
     periodic_talker(sharpness=0.7).save(order.talker)
     with pytest.raises(TalkaheadError, match=r"was begun otherwise: talker \w{12}, now \w{12}; "):
-        DraftRun(order, print)
+        DraftRun(order, print).begin()
 
 
 def test_several_drafts_learn_from_what_is_said_once(order: DraftOrder) -> None:
@@ -190,12 +190,22 @@ def test_several_drafts_learn_from_what_is_said_once(order: DraftOrder) -> None:
     assert sha256(alone.destination / WEIGHTS) == together
 
 
+def test_nothing_has_begun_where_one_of_several_is_refused(order: DraftOrder) -> None:
+    short = replace(order, steps=1, heads=None, block_size=None)
+    carried_out(replace(short, drafter="mtp"))
+    with pytest.raises(TalkaheadError, match="mtp is there already; --replace"):
+        carried_out(short, replace(short, drafter="mtp"))
+    assert left_over(order) == []
+
+
 def test_speech_goes_with_the_last_draft_that_learns_from_it(order: DraftOrder) -> None:
     said: list[str] = []
     heads, mtp = (
         DraftRun(replace(order, drafter=name, heads=2, block_size=None), said.append)
         for name in ("heads", "mtp")
     )
+    heads.begin()
+    mtp.begin()
     heads.make()
     heads.put()
     assert left_over(order) == ["mtp", heads.speech.path.name]

@@ -120,7 +120,7 @@ static struct multiplied enter(const struct matrix *matrix, int64_t rows, const 
         if (matrix->parts == PARTS)
             split(from, inputs, to);
         else
-            stage->row_scales[row] = narrow_to_bytes(from, inputs, matrix->kind == BYTES ? 128.0f : 0.0f, to);
+            stage->row_scales[row] = narrow_to_bytes(from, inputs, matrix->kind == BYTES ? ZERO_BYTE : 0.0f, to);
         if (matrix->kind == NIBBLES) begin_groups(to, inputs / GROUP, stage->begun + row * (inputs / GROUP));
     }
     x = is_narrowed ? stage->narrowed : x;

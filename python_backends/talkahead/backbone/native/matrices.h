@@ -27,7 +27,6 @@ struct bench {
 struct stage {
     word *narrowed;    /* [CHUNK, PARTS, inputs / 2] */
     float *row_scales; /* of bytes and nibbles: [CHUNK] */
-    int32_t *begun;    /* of nibbles: [CHUNK, groups] */
     struct bench bench;
 };
 
@@ -37,7 +36,6 @@ struct multiplied {
     int64_t rows;
     const word *x;
     const float *row_scales; /* of bytes and nibbles: [rows] */
-    const int32_t *begun;    /* of nibbles: [rows, groups] */
     int64_t out_stride;      /* from one row of what is written to the next */
     enum mode mode;
 };
@@ -59,7 +57,6 @@ static int64_t lay_out_stage(int64_t widest, char *base, struct stage *stage) {
     int64_t used = 0;
     TAKE(stage, narrowed, CHUNK * PARTS * widest / 2);
     TAKE(stage, row_scales, CHUNK);
-    TAKE(stage, begun, CHUNK * blocks_of(GROUP, widest));
     return used + lay_out_bench(base + used, &stage->bench);
 }
 
@@ -91,13 +88,14 @@ static float narrow_to_bytes(const float *x, int64_t count, float zero, word *to
     return best / 127.0f;
 }
 
-/* Where the sums of groups begin: at -8 times the sum of each group's bytes of x, as 8 is zero. */
-static void begin_groups(const word *x, int64_t groups, int32_t *begun) {
-    const int8_t *bytes = (const int8_t *)x;
-    for (int64_t group = 0; group < groups; group++, bytes += GROUP) {
+/* A row's bytes, group by group, to where they meet weights: nibbles.h. */
+static void lay_groups(const word *x, int64_t groups, int64_t stride, word *to) {
+    for (int64_t group = 0; group < groups; group++, x += GROUP_WORDS, to += stride) {
+        const int8_t *bytes = (const int8_t *)x;
         int32_t sum = 0;
         for (int64_t i = 0; i < GROUP; i++) sum += bytes[i];
-        begun[group] = -8 * sum;
+        memcpy(to, x, GROUP);
+        to[GROUP_WORDS] = (word)(-8 * sum);
     }
 }
 
@@ -109,22 +107,31 @@ static void split(const float *x, int64_t count, word *to) {
     }
 }
 
+/* Words from one row of what meets the matrix to the next. */
+INLINE int64_t row_words(const struct matrix *matrix) {
+    return matrix->parts == PARTS ? PARTS * matrix->inputs / 2 : matrix->kind == NIBBLES ? GROUP_ROW : steps_of(matrix);
+}
+
 /* What x [rows, inputs] makes of the matrix, as the words that it is multiplied with. */
 static struct multiplied enter(const struct matrix *matrix, int64_t rows, const word *x, enum mode mode,
                                struct stage *stage) {
-    int64_t inputs = matrix->inputs;
+    int64_t inputs = matrix->inputs, groups = inputs / GROUP;
     int is_narrowed = packing_of(matrix->kind) == 4 || matrix->parts == PARTS;
+    word *line = stage->narrowed + rows * groups * GROUP_ROW;
     for (int64_t row = 0; is_narrowed && row < rows; row++) {
         const float *from = (const float *)x + row * inputs;
-        word *to = stage->narrowed + row * (matrix->parts == PARTS ? PARTS * inputs / 2 : steps_of(matrix));
-        if (matrix->parts == PARTS)
+        word *to = stage->narrowed + row * row_words(matrix);
+        if (matrix->parts == PARTS) {
             split(from, inputs, to);
-        else
-            stage->row_scales[row] = narrow_to_bytes(from, inputs, matrix->kind == BYTES ? ZERO_BYTE : 0.0f, to);
-        if (matrix->kind == NIBBLES) begin_groups(to, inputs / GROUP, stage->begun + row * (inputs / GROUP));
+        } else if (matrix->kind == BYTES) {
+            stage->row_scales[row] = narrow_to_bytes(from, inputs, ZERO_BYTE, to);
+        } else {
+            stage->row_scales[row] = narrow_to_bytes(from, inputs, 0, line);
+            lay_groups(line, groups, rows * GROUP_ROW, to);
+        }
     }
     x = is_narrowed ? stage->narrowed : x;
-    return (struct multiplied){matrix, rows, x, stage->row_scales, stage->begun, matrix->outputs, mode};
+    return (struct multiplied){matrix, rows, x, stage->row_scales, matrix->outputs, mode};
 }
 
 /* What a row's sums are in the end, at `lane` of a panel. */
@@ -231,6 +238,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
     int kind = (int)matrix->kind;
     struct task task = {matrix->panels + first / PANEL * words, stride_of(kind), steps, product->x, steps, out,
                         product->out_stride, product->mode};
+    if (kind == NIBBLES) task.x_stride = rows * GROUP_ROW;
     int64_t begin = first;
     first = multiply_whole(matrix, task, rows, first, end);
     task.panel += (first - begin) / PANEL * words, out += first - begin;
@@ -238,10 +246,9 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
         int64_t width = least(end - first, PANEL);
         for (int64_t row = 0, size; row < rows; row += size) {
             size = next_rows(rows - row, kind);
-            task.x = product->x + row * steps, task.out = out + row * product->out_stride;
+            task.x = product->x + row * row_words(matrix), task.out = out + row * product->out_stride;
             task.row_scales = product->row_scales + row;
             if (kind == BYTES) task.scales = matrix->scales + first, task.offsets = matrix->offsets + first;
-            if (kind == NIBBLES) task.begun = product->begun + row * (steps / GROUP_WORDS);
             /* Few rows wait for memory anyway, and are better served by the CPU's own guesses: 2 to 4 rows of the 20 M
              * talker take 0.84 to 0.89 of the time so (EPYC, avx512_bf16). */
             task.next = rows > 4 ? task.panel + words : task.panel;

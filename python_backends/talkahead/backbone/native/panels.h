@@ -17,10 +17,8 @@
 #endif
 #if defined(__AVX512F__)
 #define VECTORS_OF_NIBBLES 2 /* that are computed at once: each row has twice as many sums, whole numbers and floats */
-#define ROWS_OF_NIBBLES 6
 #else
 #define VECTORS_OF_NIBBLES 1
-#define ROWS_OF_NIBBLES 4
 #endif
 
 /* How weights lie: as bfloat16 to be widened, as float32, as bfloat16 in pairs of neighbouring inputs, as bytes in
@@ -30,7 +28,8 @@ enum kind { BFLOAT16, FLOAT32, PAIRED, BYTES, NIBBLES };
 /* What becomes of a kernel's sums: they are written, are added to what is there, or go on from what is there. */
 enum mode { WRITE, ADD, CONTINUE };
 
-/* out [rows, vectors of LANES] from x [rows, steps] and a panel [steps, stride]; strides in words. */
+/* out [rows, vectors of LANES] from x [rows, steps] and a panel [steps, stride]; strides in words. x_stride is from one
+ * row to the next; of nibbles from one group to the next, as nibbles.h has them. */
 struct task {
     const word *panel;
     int64_t stride, steps;
@@ -41,7 +40,6 @@ struct task {
     enum mode mode;
     const float *scales, *row_scales; /* of bytes: [outputs], [rows]; the latter of nibbles too */
     const int32_t *offsets;
-    const int32_t *begun; /* of nibbles: [rows, x_stride / GROUP_WORDS] */
     const word *next; /* a panel of the same size that is wanted later: fetched meanwhile, into L2 */
 };
 
@@ -220,7 +218,7 @@ INLINE int64_t stride_of(int64_t kind) { return kind == BFLOAT16 ? PANEL / 2 : P
 
 /* Rows that go next, of those left: blocks of about one size, as few as can be. */
 INLINE int64_t next_rows(int64_t left, int64_t kind) {
-    int64_t most = kind == BYTES ? ROWS_OF_BYTES : kind == NIBBLES ? ROWS_OF_NIBBLES : ROWS;
+    int64_t most = kind == BYTES ? ROWS_OF_BYTES : ROWS;
     return blocks_of(blocks_of(most, left), left);
 }
 

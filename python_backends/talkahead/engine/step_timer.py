@@ -26,6 +26,8 @@ _PROMPT = 120
 _STEPS, _WARM_UP = 6, 4
 """Of each size in a round, and of plain ones just before them, behind some that nobody counts: caches and
 predictors take a few steps to settle."""
+_ENOUGH_S, _FEWEST = 0.04, 3
+"""After so many seconds and steps of a size its round is over: long steps settle at once."""
 _LONGEST = 9
 """Tokens that a step may add at most."""
 _PRUNE_RATIO = 1.3
@@ -98,12 +100,12 @@ class StepTimer:
         self._step.record(method, self._options, [method.nodes], rows)
         for slot in range(rows):
             self._step.assign(slot, self._step.ruled(method, self._options))
-        samples = []
-        for _ in range(_WARM_UP + steps):
+        samples = list[float]()
+        while len(samples) < _WARM_UP + steps and (len(samples) < _FEWEST or sum(samples) < _ENOUGH_S):
             before = self._clock()
             self._step.run(range(rows))
             samples.append(self._clock() - before)
-        return median(samples[_WARM_UP:])
+        return median(samples[_WARM_UP * len(samples) // (_WARM_UP + steps) :])
 
     def _admit(self, method: Method, rows: int, length: int) -> None:
         rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
 
 
 def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance], options: RequestOptions) -> StepCosts:
-    note("talker: measuring what its steps cost on this machine (once; a few seconds)")
+    note("talker: measuring what its steps cost on this machine (once; half a minute without AVX-512)")
     began = time.perf_counter()
     timer = StepTimer(parts.backbone, parts.methods, counted, step=parts.step, options=options)
     costs = timer.measure()

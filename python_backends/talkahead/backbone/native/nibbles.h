@@ -36,9 +36,9 @@ INLINE nibble_sums add_nibbles(nibble_sums sums, uvec weights, word x) {
     sums += (pairs & 0xff) * (values << 8 >> 8) + (pairs >> 8) * (values >> 8);
 #endif
 #if defined(__x86_64__)
-    __asm__("" : "+v"(sums)); /* added at once, or gcc 12 keeps all products of a group, and all sums, in
-                               * memory. An EPYC's core with AVX2 alone makes 48, 66, 84 G products a second of 1, 2, 4
-                               * rows and more, for 44, 51, 57 so and with rows that lie apart */
+    __asm__("" : "+v"(sums)); /* added at once, or gcc 12 keeps all products of a group, and all sums, in memory. An EPYC's
+                               * core with AVX2 alone makes 48, 66, 84 G products a second of 1, 2, 4 rows and more; left to
+                               * itself, and with rows that lie apart, 44, 51, 57 */
 #endif
     return sums;
 }

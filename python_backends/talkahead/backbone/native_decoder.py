@@ -404,8 +404,9 @@ def _refuse(config: DecoderConfig, precision: torch.dtype) -> None:
 
 
 def _packing_of(precision: torch.dtype) -> int:
-    """Values in a word of queries, keys and values: as narrow as the CPU multiplies them, but for float32."""
-    return 2 if precision is not torch.float32 and can_multiply(torch.bfloat16) else 1
+    """Values in a word of queries, keys and values: bfloat16, as they are read once for each row, but for
+    float32."""
+    return 1 if precision is torch.float32 else 2
 
 
 def _table(embeddings: Tensor) -> Tensor:

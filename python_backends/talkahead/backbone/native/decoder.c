@@ -10,7 +10,7 @@
  *
  * Weights, keys and values are read once for several rows, in panels (panels.h), or, where the CPU has them, weights
  * in tiles (tiles.h). Activations and KV are words of 32 bits: a float, or, where the model is packed in pairs, two
- * neighbouring bfloat16 values, whose products the CPU adds at once.
+ * neighbouring bfloat16 values, whose products some CPUs add at once.
  *
  * Shapes: R rows of a call, D hidden size, H query heads, K KV heads, G query heads of a KV head, d head size,
  * I intermediate size, V vocabulary.

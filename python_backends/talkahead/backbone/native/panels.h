@@ -55,10 +55,18 @@ INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) 
     for (int v = 0; v < vectors; v++) weights[v] = load((const float *)from + v * LANES);
 }
 
+/* Of pairs each lane adds both products. */
 INLINE vec add_product(int kind, vec sum, word x, vec weights) {
 #if defined(__AVX512BF16__)
     if (kind == PAIRED)
         return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
+#else /* One after the other, widened, for the memory that pairs do not take: on an EPYC with AVX2 alone steps of 1, 4, 16
+       * streams of the 20 M talker take 0.77, 0.64, 0.76 of their time with keys and values of floats. */
+    if (kind == PAIRED) {
+        uvec pair = (uvec){0} + x, both = (uvec)weights;
+        sum = add_multiplied(sum, (vec)(pair << 16), (vec)(both << 16));
+        return add_multiplied(sum, (vec)(pair & 0xffff0000u), (vec)(both & 0xffff0000u));
+    }
 #endif
     float value;
     memcpy(&value, &x, sizeof value);

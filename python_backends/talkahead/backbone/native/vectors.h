@@ -129,15 +129,16 @@ INLINE vec exponential(vec x) {
     return (vec)((ivec)power + ((ivec)shifted << 23));
 }
 
-/* Writes a vector as bfloat16, to index `at` of words of two; returns what was kept of it. */
+/* Writes a vector as bfloat16, rounded to the nearest, to index `at` of words of two; returns what was kept of it. */
 INLINE vec put_narrow(word *to, int64_t at, vec value) {
 #if defined(__AVX512BF16__)
     __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)value);
     _mm256_storeu_si256((void *)((half_word *)to + at), narrow);
     return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
 #else
-    (void)to, (void)at;
-    return value; /* nothing is packed in pairs here */
+    uvec bits = (uvec)value, halves = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16; /* of two that are as near the even */
+    *(loose_halves *)((half_word *)to + at) = __builtin_convertvector(halves, loose_halves);
+    return (vec)(halves << 16);
 #endif
 }
 

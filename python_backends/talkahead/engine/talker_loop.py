@@ -239,15 +239,16 @@ class TalkerLoop:
         """Why a new stream is not let in.
 
         Args:
-            ahead: turns of those who waited for a slot before it came.
+            ahead: turns of those who waited for a slot before it came. Who plays already and waits for the
+                next segment's takes no newcomer's place.
         """
         if self._streams.was_cancelled(newcomer.request_id, now):
             return cancelled()
-        num_free = self._table.num_free
-        if len(ahead) >= max(self._config.max_pending, num_free):
+        num_free, num_newcomers = self._table.num_free, sum(turn > -math.inf for turn in ahead)
+        if num_newcomers >= max(self._config.max_pending, num_free):
             wait_ms = 1e3 * self._line.first_chunk_s(len(ahead), num_free)
             return TalkaheadError(
-                f"{len(ahead)} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
+                f"{num_newcomers} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
                 Code.RESOURCE_EXHAUSTED,
             )
         if wait := self._line.outlook(ahead, num_free, now, newcomer.options.urgency).long_wait:

@@ -276,6 +276,22 @@ def test_a_full_pool_refuses_at_once_and_says_how_long_to_wait() -> None:
     rig.assert_empty()
 
 
+def test_a_playing_stream_whose_next_segment_waits_takes_no_newcomer_s_place() -> None:
+    rig = Rig(num_slots=1, config=replace(CONFIG, max_pending=1))
+    rig.submit(1, 5, last=False)
+    rig.run()
+    rig.answer()
+    rig.run()
+    rig.submit(2, 60)
+    rig.run(1)
+    spoken = [rig.submit(1, 5, segment=1), rig.submit(3, 20)]
+    refused = rig.submit(4, 20)
+    assert str(refused.error).startswith("1 streams wait for a slot already")
+    rig.finish()
+    assert [len(outlet.tokens) for outlet in spoken] == [5, 20]
+    rig.assert_empty()
+
+
 def test_a_refusal_waits_for_the_other_segments_so_that_it_comes_last() -> None:
     rig = Rig(num_slots=1, config=replace(CONFIG, max_pending=0))
     rig.submit(1, 20)

@@ -88,15 +88,18 @@ static float narrow_to_bytes(const float *x, int64_t count, float zero, word *to
     return best / 127.0f;
 }
 
-/* A row's bytes, group by group, to where they meet weights: nibbles.h. */
-static void lay_groups(const word *x, int64_t groups, int64_t stride, word *to) {
-    for (int64_t group = 0; group < groups; group++, x += GROUP_WORDS, to += stride) {
-        const int8_t *bytes = (const int8_t *)x;
+/* x [count] as signed bytes, group by group as nibbles.h has them, through a line of room [count / 4]; returns what a step
+ * between them is worth. */
+static float narrow_to_groups(const float *x, int64_t count, int64_t stride, word *line, word *to) {
+    float step = narrow_to_bytes(x, count, 0, line);
+    for (int64_t group = 0; group < count / GROUP; group++, line += GROUP_WORDS, to += stride) {
+        const int8_t *bytes = (const int8_t *)line;
         int32_t sum = 0;
         for (int64_t i = 0; i < GROUP; i++) sum += bytes[i];
-        memcpy(to, x, GROUP);
+        memcpy(to, line, GROUP);
         to[GROUP_WORDS] = (word)(-8 * sum);
     }
+    return step;
 }
 
 /* x [count] as PARTS rows of bfloat16 that add up to it, in pairs. */
@@ -115,20 +118,18 @@ INLINE int64_t row_words(const struct matrix *matrix) {
 /* What x [rows, inputs] makes of the matrix, as the words that it is multiplied with. */
 static struct multiplied enter(const struct matrix *matrix, int64_t rows, const word *x, enum mode mode,
                                struct stage *stage) {
-    int64_t inputs = matrix->inputs, groups = inputs / GROUP;
+    int64_t inputs = matrix->inputs;
     int is_narrowed = packing_of(matrix->kind) == 4 || matrix->parts == PARTS;
-    word *line = stage->narrowed + rows * groups * GROUP_ROW;
+    word *line = stage->narrowed + rows * (inputs / GROUP) * GROUP_ROW; /* behind all groups */
     for (int64_t row = 0; is_narrowed && row < rows; row++) {
         const float *from = (const float *)x + row * inputs;
         word *to = stage->narrowed + row * row_words(matrix);
-        if (matrix->parts == PARTS) {
+        if (matrix->parts == PARTS)
             split(from, inputs, to);
-        } else if (matrix->kind == BYTES) {
+        else if (matrix->kind == BYTES)
             stage->row_scales[row] = narrow_to_bytes(from, inputs, ZERO_BYTE, to);
-        } else {
-            stage->row_scales[row] = narrow_to_bytes(from, inputs, 0, line);
-            lay_groups(line, groups, rows * GROUP_ROW, to);
-        }
+        else
+            stage->row_scales[row] = narrow_to_groups(from, inputs, rows * GROUP_ROW, line, to);
     }
     x = is_narrowed ? stage->narrowed : x;
     return (struct multiplied){matrix, rows, x, stage->row_scales, matrix->outputs, mode};

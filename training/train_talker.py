@@ -148,8 +148,12 @@ def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     learn, held_out = Dataset(options.dataset, "train"), Dataset(options.dataset, "development")
     schedule = Schedule(options.rate, options.steps, options.warm_up, options.cooldown)
+    # One pass is meant: by the third, texts are known by heart, and new ones are spoken worse than before.
+    passes = options.steps * options.tokens / learn.num_tokens
     print(
-        f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions a pass", flush=True
+        f"talker: {len(learn)} utterances, {learn.num_tokens / 1e6:.1f} million positions; "
+        f"{options.steps} steps pass {passes:.1f} times over them",
+        flush=True,
     )
     factors = CodeFactors.of(options.codec)
     size = factors.num_codes

@@ -16,7 +16,7 @@ import pytest
 from faults import Faults
 from hearing import Utterance, hear, speak
 from served import Served, served
-from talkahead_client import Client, DeadlineExceeded, SpeechError
+from talkahead_client import Client, DeadlineExceeded, SpeechError, StreamBroken
 from waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -113,11 +113,14 @@ def test_a_failure_in_one_stream_ends_that_one_with_an_error(
 def test_a_step_that_fails_ends_every_stream_and_the_talker_comes_back(
     faulty: Served, faults: Faults
 ) -> None:
+    """Triton before 26.05 may crash over errors of streams whose segments are still under way (its core's
+    pull request 483): then those that it has not handed on yet are cut.
+    """
     before = faulty.model_pids()
     ends = happen(faulty, "exception in a step", lambda: faults.strike("step"))
-    assert [str(error) for error in ends.errors] == [
-        "the talker's loop failed: RuntimeError: injected: no memory"
-    ] * STREAMS
+    assert len(ends.errors) == STREAMS
+    told = {str(error) for error in ends.errors if not isinstance(error, StreamBroken)}
+    assert told == {"the talker's loop failed: RuntimeError: injected: no memory"}
     assert faulty.model_pids() != before
 
 

@@ -18,7 +18,9 @@ BRINGING = {"copy_", "to", "_to_copy"}
 class Traffic(TorchDispatchMode):
     """Notes what passes between the host and a device, whichever way.
 
-    A number on the host may meet a device's tensor: it goes along with what is asked for.
+    A number on the host may meet a device's tensor: it goes along with what is asked for. But where a number
+    is assigned to a single element (`lengths[slot] = 0`), torch makes it a tensor of the host, for CUDA alone,
+    and copies that: graphs cannot be recorded then, as an H200 told.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,8 @@ class Traffic(TorchDispatchMode):
     ) -> object:
         found = func(*args, **(kwargs or {}))
         tensors = [one for one in tree_leaves((args, kwargs, found)) if isinstance(one, Tensor) and one.dim()]
-        if len({one.device.type for one in tensors}) > 1 or "_local_scalar_dense" in str(func):
+        crosses = len({one.device.type for one in tensors}) > 1
+        if crosses or "_local_scalar_dense" in str(func) or _assigns_number(func, args):
             self.seen.append(str(func))
         return found
 
@@ -42,3 +45,7 @@ class Traffic(TorchDispatchMode):
     def kinds(self) -> set[str]:
         """The operations without their overloads."""
         return {one.split(".")[1] for one in self.seen}
+
+
+def _assigns_number(func: Callable[..., object], args: tuple[Any, ...]) -> bool:
+    return func is torch.ops.aten.copy_.default and args[0].dim() == 0 and args[0].device == META

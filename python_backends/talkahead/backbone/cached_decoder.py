@@ -114,4 +114,4 @@ class CachedDecoder:
         self.cache.lengths.index_copy_(0, rows.slots, lengths)
 
     def release(self, slot: int) -> None:
-        self.cache.lengths[slot] = 0
+        self.cache.lengths[slot].zero_()

@@ -130,4 +130,4 @@ class SlotState:
 
     def clear_spare(self) -> None:
         """What rows of padding have made of their slot: it may not run away."""
-        self._positions[self.spare] = 0
+        self._positions[self.spare].zero_()

@@ -208,7 +208,11 @@ def test_what_passes_is_noticed(llama: Llama) -> None:
         _ = torch.zeros((3, 3), device=META)[:, torch.tensor([0, 2])]
         int(torch.arange(3).max())
         _ = torch.zeros(3, device=META) * torch.tensor(2.0)
-    assert len(traffic.seen) == 3
+        lengths = torch.zeros(3, device=META)
+        lengths[1] = 4
+        lengths[:2] = 4
+        lengths[1].zero_()
+    assert len(traffic.seen) == 4
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ class Traffic(TorchDispatchMode):
     """Notes what passes between the host and a device, whichever way.
 
     A number on the host may meet a device's tensor: it goes along with what is asked for. But where a number
-    is assigned to a single element (`lengths[slot] = 0`), torch makes it a tensor of the host, for CUDA alone,
-    and copies that: graphs cannot be recorded then, as an H200 told.
+    is assigned to a single element (`lengths[slot] = 0`), torch makes it a tensor of the host, for CUDA
+    alone, and copies that: graphs cannot be recorded then, as an H200 told.
     """
 
     def __init__(self) -> None:

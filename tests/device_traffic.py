@@ -20,7 +20,7 @@ class Traffic(TorchDispatchMode):
 
     A number on the host may meet a device's tensor: it goes along with what is asked for. But where a number
     is assigned to a single element (`lengths[slot] = 0`), torch makes it a tensor of the host, for CUDA
-    alone, and copies that: graphs cannot be recorded then, as an H200 told.
+    alone, and copies that. An H200 refused to record a step with such a copy.
     """
 
     def __init__(self) -> None:

@@ -114,4 +114,5 @@ class CachedDecoder:
         self.cache.lengths.index_copy_(0, rows.slots, lengths)
 
     def release(self, slot: int) -> None:
+        # Not `= 0`, which CUDA copies from the host, and no graph can be recorded of.
         self.cache.lengths[slot].zero_()

@@ -129,5 +129,5 @@ class SlotState:
             rows.put(self._frames, taken.frames)
 
     def clear_spare(self) -> None:
-        """What rows of padding have made of their slot: it may not run away."""
+        """What rows of padding have made of their slot: it may not run away. See `CachedDecoder.release`."""
         self._positions[self.spare].zero_()

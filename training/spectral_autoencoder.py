@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors.torch import save_file
+from talkahead.families.phonemic.quantizer import Quantizer
 from talkahead.families.phonemic.spectral_decoder import (
     BEFORE,
     PITCH_AFTER,
@@ -23,6 +24,7 @@ from talkahead.families.phonemic.spectral_decoder import (
     SpectralDecoder,
     description_of,
 )
+from talkahead.text.symbols import NUM_SYMBOLS
 from talkahead.weights import load_float32
 from torch import Tensor, nn
 from torch.nn import functional
@@ -62,7 +64,7 @@ def _perceptron(inputs: int, width: int, outputs: int) -> nn.Sequential:
 
 
 class SpectralAutoencoder(nn.Module):
-    """Encoder and decoder.
+    """Encoder and decoder, and a reader of symbols, of which nothing is kept: it teaches the encoder alone.
 
     `head` is the teacher's last layer, [256, 4 * 601] and [4 * 601], which the decoder takes over as it is.
     """
@@ -71,6 +73,8 @@ class SpectralAutoencoder(nn.Module):
         super().__init__()
         self.encoder = FrameEncoder(config)
         self.decoder = SpectralDecoder(config)
+        self.sounds = Quantizer(config.sound_levels)
+        self.reader = _perceptron(len(config.sound_levels), 128, NUM_SYMBOLS)
         self.decoder.spectra.requires_grad_(False)
         if head is not None:
             self.decoder.spectra.weight.data.copy_(head[0].T)
@@ -80,6 +84,11 @@ class SpectralAutoencoder(nn.Module):
         """Whole utterances, valid [B, T], to the hidden values [B, S, 256] and pitch of all subframes."""
         dimensions = self.decoder.quantizer(self.encoder(sounds, prosody))
         return self.made_of(description_of(dimensions, valid))
+
+    def read(self, sounds: Tensor) -> Tensor:
+        """Which symbol a frame is of, by the sound of its code alone: [..., 128] -> logits [..., symbols]."""
+        read: Tensor = self.reader(self.sounds(self.encoder.sound(sounds)))
+        return read
 
     def made_of(self, described: Tensor) -> tuple[Tensor, Pitch]:
         """Of descriptions [B, T, C + 1] of whole utterances."""

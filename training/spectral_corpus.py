@@ -35,20 +35,26 @@ SPEEDS = (1.0, 1.0, 0.85, 1.15)
 """Of texts in turn: a voice is asked to speak faster or slower now and then."""
 
 Floats = npt.NDArray[np.float32]
+_OF_FRAMES = ("phones", "symbols")
+"""All else has two subframes in each frame."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A segment: phones [F, 128], prosody [S, 2], hidden [S, 256], hertz [S], as in `Speech`."""
+    """A segment: phones [F, 128], prosody [S, 2], hidden [S, 256], hertz [S], as in `Speech`; and the symbol
+    that is heard in each frame [F], whole numbers."""
 
     phones: Floats
     prosody: Floats
     hidden: Floats
     hertz: Floats
+    symbols: Floats
 
     @classmethod
-    def of(cls, speech: Speech) -> Row:
-        return cls(speech.phones, speech.prosody, speech.hidden, speech.hertz)
+    def of(cls, speech: Speech, symbols: npt.NDArray[np.int32]) -> Row:
+        """Of a segment with these symbols [T]."""
+        heard = symbols[speech.spoken].astype(np.float32)
+        return cls(speech.phones, speech.prosody, speech.hidden, speech.hertz, heard)
 
     def then(self, other: Row) -> Row:
         """One after the other."""
@@ -83,7 +89,8 @@ def _spoken(texts: Sequence[str], speeds: Sequence[float]) -> Iterator[Row]:
     for place, text in enumerate(texts):
         is_paused = place % _PAUSED == _PAUSED - 1
         for segment in segments_of(text):
-            row = Row.of(teacher().speak(segment.spoken, speeds[place % len(speeds)], is_cut=not is_paused))
+            speech = teacher().speak(segment.spoken, speeds[place % len(speeds)], is_cut=not is_paused)
+            row = Row.of(speech, segment.symbols[:, 0])
             if len(row.phones) > MAX_FRAMES:
                 continue
             yield before.then(row) if before and is_paused else row
@@ -138,7 +145,7 @@ def rows(path: Path) -> Iterator[Row]:
     for first, beyond in pairwise(frames):
         yield Row(
             **{
-                name: part[first:beyond] if name == "phones" else part[2 * first : 2 * beyond]
+                name: part[first:beyond] if name in _OF_FRAMES else part[2 * first : 2 * beyond]
                 for name, part in parts.items()
             }
         )

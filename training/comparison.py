@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 
 import torch
@@ -66,12 +66,14 @@ class Bench:
     def row(self, sentence: Sentence, served: Recording | None) -> Row:
         systems = self._known(sentence)
         if served is not None:
-            systems[SERVER] = self._appraiser.appraise(sentence.words, served)
+            systems[SERVER] = self._appraiser.appraise(sentence.text, sentence.words, served)
         return Row(sentence, systems)
 
     def _known(self, sentence: Sentence) -> dict[str, Appraisal]:
         """The teacher's appraisal and the codec's."""
-        name = digest_of(self._setting.digest.encode(), sentence.words.encode(), sentence.voice.encode())
+        name = digest_of(
+            self._setting.digest.encode(), *(part.encode() for part in (sentence.text, sentence.voice))
+        )
         path = self._setting.cache / f"{name}.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,10 +86,10 @@ class Bench:
 
     def _heard(self, sentence: Sentence) -> dict[str, Appraisal]:
         original = self._originals.say(sentence.words)
-        appraise = self._appraiser.appraise
+        appraise = partial(self._appraiser.appraise, sentence.text, sentence.words)
         return {
-            TEACHER: appraise(sentence.words, original.teacher),
-            CODEC: appraise(sentence.words, original.copy, aligned_with=original.teacher),
+            TEACHER: appraise(original.teacher),
+            CODEC: appraise(original.copy, aligned_with=original.teacher),
         }
 
 

@@ -28,8 +28,9 @@ class SystemFinding:
     """One system over a group of sentences: all, a category, or a voice's.
 
     Word errors, durations that are right, and sentences with phrases that were skipped or repeated are in
-    percent; speech begins within 30 ms in percent of the sentences. What is more (`more_...`) is the system's
-    less the teacher's, sentence by sentence, with a 95 % interval.
+    percent, the recogniser's surprise in hundredths of a nat a word; speech begins within 30 ms in percent of
+    the sentences. What is more (`more_...`) is the system's less the teacher's, sentence by sentence, with a
+    95 % interval.
     """
 
     group: str
@@ -37,6 +38,8 @@ class SystemFinding:
     sentences: int
     word_errors: float
     more_word_errors: Difference
+    surprise: float
+    more_surprise: Difference
     p808: float
     more_p808: Difference
     overall: float
@@ -125,6 +128,10 @@ def _finding(group: str, system: str, rows: Sequence[Row], similarities: Similar
         word_errors=100 * sum(one.edits for one in own) / sum(one.words for one in own),
         more_word_errors=Difference.of_percents(
             [one.edits - other.edits for one, other in pairs], [one.words for one in own]
+        ),
+        surprise=100 * sum(one.surprise for one in own) / sum(one.words for one in own),
+        more_surprise=Difference.of_percents(
+            [one.surprise - other.surprise for one, other in pairs], [one.words for one in own]
         ),
         p808=fmean(one.p808 for one in own),
         more_p808=more(lambda one: one.p808),

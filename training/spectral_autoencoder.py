@@ -85,9 +85,10 @@ class SpectralAutoencoder(nn.Module):
         dimensions = self.decoder.quantizer(self.encoder(sounds, prosody))
         return self.made_of(description_of(dimensions, valid))
 
-    def read(self, sounds: Tensor) -> Tensor:
-        """Which symbol a frame is of, by the sound of its code alone: [..., 128] -> logits [..., symbols]."""
-        read: Tensor = self.reader(self.sounds(self.encoder.sound(sounds)))
+    def read(self, latents: Tensor) -> Tensor:
+        """Which symbol a frame is of, by the sound of its code alone: logits [..., symbols] of the sound's
+        latents [..., dimensions]."""
+        read: Tensor = self.reader(self.sounds(latents))
         return read
 
     def made_of(self, described: Tensor) -> tuple[Tensor, Pitch]:

@@ -44,6 +44,8 @@ _COMPRESSION = 0.3
 """Magnitudes are compared to this power, about as loud as they are heard."""
 _SYMBOL_BATCHES, _SYMBOL_FRAMES, _SYMBOL_RATE = 60, 2_000, 5e-3
 """Of which sounds learn to tell symbols apart, frames in a step of that, and its learning rate."""
+_FARTHEST = 4.0
+"""Of latents, while sounds learn to tell symbols apart: there they are at their last level."""
 _STEP = 16
 """Lengths are padded to multiples of this many frames: the matrix library prepares itself for each."""
 
@@ -107,7 +109,7 @@ class Losses:
 def losses(codec: SpectralAutoencoder, batch: Batch) -> Losses:
     with fast_products():
         hidden, pitch = codec(batch.sounds, batch.prosody, batch.valid.float())
-        read = codec.read(batch.sounds)
+        read = codec.read(codec.encoder.sound(batch.sounds))
     valid = batch.valid.repeat_interleave(SUBFRAMES, dim=1)
     made, meant = hidden.float()[valid], batch.hidden[valid]
     hertz, pitch = batch.hertz[valid], Pitch(*(part.float()[valid] for part in pitch))
@@ -234,9 +236,12 @@ def learn_symbols(
     optimizer = torch.optim.AdamW(nn.ModuleList(learning).parameters(), lr=_SYMBOL_RATE, betas=(0.9, 0.98))
     for step in range(1, steps + 1):
         chosen = torch.randint(len(phones), (_SYMBOL_FRAMES,))
-        found = functional.cross_entropy(codec.read(phones[chosen]), symbols[chosen])
+        latents = codec.encoder.sound(phones[chosen])
+        found = functional.cross_entropy(codec.read(latents), symbols[chosen])
+        # Far out the rounding's sigmoid is flat: what once got there would stay.
+        beyond = functional.relu(latents.abs() - _FARTHEST).square().mean()
         optimizer.zero_grad()
-        torch.autograd.backward(found)
+        torch.autograd.backward(found + 0.1 * beyond)
         optimizer.step()
         if step % 100 == 0:
             print(f"codec: symbols, step {step}/{steps}, {found.item():.3f} nats", flush=True)

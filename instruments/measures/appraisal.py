@@ -22,6 +22,7 @@ class Appraisal:
 
     Args:
         edits: between the words heard and those of the text, of which there are `words`.
+        surprise: nats by which the recogniser would not have expected the text.
         skipped, repeated: phrases: two successive words or more.
         onset_ms: silence before the speech; None without an audible sample.
         p808, overall: DNSMOS' opinion scores.
@@ -33,6 +34,7 @@ class Appraisal:
     edits: int
     words: int
     heard: str
+    surprise: float
     skipped: tuple[str, ...]
     repeated: tuple[str, ...]
     onset_ms: float | None
@@ -55,8 +57,10 @@ class Appraiser:
         self._scorer = OpinionScorer()
         self._speakers = SpeakerEncoder()
 
-    def appraise(self, asked: str, recording: Recording, aligned_with: Recording | None = None) -> Appraisal:
-        """Measures a recording, which should say the text that was asked for."""
+    def appraise(
+        self, written: str, asked: str, recording: Recording, aligned_with: Recording | None = None
+    ) -> Appraisal:
+        """Measures a recording, which should say the text that was asked for: as written, and its words."""
         errors = WordErrors.between(asked, self._ear.hear(recording))
         phrases = check_phrases(asked, errors.heard)
         opinion = self._scorer.score(recording)
@@ -65,6 +69,7 @@ class Appraiser:
             edits=errors.edits,
             words=errors.words,
             heard=errors.heard,
+            surprise=self._ear.surprise(written, recording),
             skipped=phrases.skipped,
             repeated=phrases.repeated,
             onset_ms=onset_ms(recording),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import ctranslate2
+import numpy as np
 from faster_whisper import WhisperModel
 from faster_whisper.audio import pad_or_trim
 from faster_whisper.tokenizer import Tokenizer
@@ -25,6 +26,7 @@ _EARLIEST_CUT_S = 20
 _QUIET_S = 0.1
 _TOKENS_PER_S, _FEWEST_TOKENS, _MOST_TOKENS = 12, 24, 448
 """Nobody says half as many: where the recogniser falls into a loop, as in noise, it ends here."""
+_MOST_SURPRISE = 8.0
 _WORD = re.compile("[a-z0-9']+")
 
 
@@ -73,6 +75,26 @@ class Ear:
             for text, recording in zip(asked, recordings, strict=True)
         ]
 
+    def surprise(self, written: str, recording: Recording) -> float:
+        """Nats by which it would not have expected a text, as it is written; of each piece of a word at most
+        `_MOST_SURPRISE`, so that no single one decides.
+
+        Word errors ask only whether another text was likelier: of two codecs this finds differences that they
+        need ten times as many sentences for.
+
+        Raises:
+            ValueError: the recording is longer than the recogniser's window.
+        """
+        if recording.seconds > _WINDOW_S:
+            raise ValueError(f"recording: {recording.seconds:.1f} s, allowed: {_WINDOW_S} s at most")
+        piece = recording.at(RATE_HZ)
+        encoded = self._encoded(piece)
+        tokens = self._tokenizer.encode(f" {written.strip()}")
+        frames = len(piece) // self._model.feature_extractor.hop_length
+        (aligned,) = self._model.model.align(encoded, self._tokenizer.sot_sequence, [tokens], frames)
+        likely = np.array(aligned.text_token_probs[: len(tokens)])
+        return float(-np.log(np.maximum(likely, np.exp(-_MOST_SURPRISE))).sum())
+
     def follow(self, recording: Recording) -> list[HeardWord]:
         """The words that are heard, lower case without punctuation, and when."""
         found, start_s = [], 0.0
@@ -89,9 +111,12 @@ class Ear:
             for word in _WORD.findall(one["word"].lower()):
                 yield HeardWord(word, float(one["start"]), float(one["end"]))
 
+    def _encoded(self, piece: Samples) -> ctranslate2.StorageView:
+        return self._model.encode(pad_or_trim(self._model.feature_extractor(piece)))
+
     def _heard(self, piece: Samples) -> tuple[ctranslate2.StorageView, list[int]]:
         """The encoder's output and the tokens that the decoder takes it for."""
-        encoded = self._model.encode(pad_or_trim(self._model.feature_extractor(piece)))
+        encoded = self._encoded(piece)
         prompt = [*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]
         most = _FEWEST_TOKENS + _TOKENS_PER_S * len(piece) // RATE_HZ
         (found,) = self._model.model.generate(

@@ -20,6 +20,7 @@ PLAIN = Appraisal(
     edits=0,
     words=10,
     heard="",
+    surprise=5.0,
     skipped=(),
     repeated=(),
     onset_ms=20.0,
@@ -28,7 +29,7 @@ PLAIN = Appraisal(
     stoi=None,
     speaker=(1.0, 0.0),
 )
-COPY = replace(PLAIN, edits=1, p808=3.5, stoi=0.9)
+COPY = replace(PLAIN, edits=1, surprise=6.0, p808=3.5, stoi=0.9)
 
 
 def row(category: str, voice: str, **server: object) -> Row:
@@ -56,6 +57,7 @@ def test_systems_side_by_side_over_all_by_category_and_by_voice() -> None:
     assert (teacher.word_errors, copy.word_errors, server.word_errors) == (0, 10, 10)
     assert (copy.more_word_errors.low, copy.more_word_errors.high) == pytest.approx((10, 10))
     assert server.more_word_errors.low < server.more_word_errors.value == 10 < server.more_word_errors.high
+    assert (teacher.surprise, copy.surprise, copy.more_surprise.value) == pytest.approx((50, 60, 10))
     assert (server.durations_right, server.phrases_wrong) == (75, 50)
     assert (copy.more_p808.value, server.p808, server.more_p808.value) == (-0.5, 3.5, -0.5)
     assert by_group["slt", SERVER].p808 == 3 and by_group["rms", SERVER].p808 == 4

@@ -12,11 +12,13 @@ from talkahead.families.phonemic.spectral_decoder import SpectralConfig
 from instruments.dataset import Dataset
 from instruments.sentences import split_of
 from training import code_corpus, spectral_corpus, store_checkpoint, train_spectral_codec
+from training.band_importance import band_importance
 from training.spectral_autoencoder import SpectralAutoencoder
-from training.train_spectral_codec import Corpus, losses
+from training.train_spectral_codec import Corpus, learn_symbols, losses
 
 TEXTS = ["The ship left at noon.", "Why is it late?", "Nobody knows, she said.", "Stop it!"]
 SHAPE = ("--width", "32", "--inner", "48", "--blocks", "2", "--frames", "400", "--warm-up", "2")
+FEW = ("--symbol-steps", "5")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(corpus: Path, out: Path, *options: str) -> SpectralAutoencoder:
     threads = torch.get_num_threads()
     try:
-        train_spectral_codec.main(["--corpus", str(corpus), "--out", str(out), *SHAPE, *options])
+        train_spectral_codec.main(["--corpus", str(corpus), "--out", str(out), *SHAPE, *FEW, *options])
     finally:
         torch.set_num_threads(threads)
     return SpectralAutoencoder.load(out)
@@ -60,6 +62,30 @@ def test_a_codec_learns_goes_on_and_keeps_its_codes(corpus: Path, tmp_path: Path
     assert not torch.equal(longer.decoder.inward.weight, refined.decoder.inward.weight)
 
 
+def test_sounds_name_their_symbols_before_anything_else_is_learned(corpus: Path) -> None:
+    torch.manual_seed(0)
+    codec = SpectralAutoencoder(SpectralConfig(width=16, inner=16, blocks=1))
+    learn = Corpus(corpus / "train", 400)
+    learn_symbols(codec, learn, [codec.encoder.sound, codec.reader], 150)
+    (batch, *_) = learn.batches(0)
+    right = codec.read(codec.encoder.sound(batch.sounds)).argmax(-1) == batch.symbols
+    assert right[batch.valid].float().mean() > 0.8
+    sounds = [value.clone() for value in codec.encoder.sound.parameters()]
+    learn_symbols(codec, learn, [codec.reader], 2)
+    assert all(map(torch.equal, sounds, codec.encoder.sound.parameters()))
+
+
+def test_what_is_understood_counts_more() -> None:
+    config = SpectralConfig()
+    counts = band_importance(config)
+    assert counts.mean() == pytest.approx(1, abs=1e-4)
+    at = {
+        hertz: float(counts[round(hertz * config.num_fft / config.sample_rate_hz)])
+        for hertz in (60, 1_000, 2_000, 9_000)
+    }
+    assert at[1_000] > at[2_000] > 5 * at[9_000] == 5 * at[60] > 0
+
+
 def test_a_talker_learns_from_codes_and_the_symbols_that_they_speak(tmp_path: Path) -> None:
     codec = SpectralAutoencoder(SpectralConfig(width=16, inner=16, blocks=1))
     codec.save(tmp_path / "codec")
@@ -87,5 +113,6 @@ def test_what_is_kept_goes_on_and_says_the_same(tmp_path: Path) -> None:
     kept = SpectralAutoencoder.load(tmp_path / "kept")
     size = (tmp_path / "made" / "codec" / "codec.safetensors").stat().st_size
     assert (tmp_path / "kept" / "codec" / "codec.safetensors").stat().st_size < 0.6 * size
-    for one, other in zip(codec.parameters(), kept.parameters(), strict=True):
+    own, others = ([*one.encoder.parameters(), *one.decoder.parameters()] for one in (codec, kept))
+    for one, other in zip(own, others, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)

@@ -24,6 +24,15 @@ def test_a_clear_sentence_is_heard_and_a_drowned_one_is_not(ear: Ear) -> None:
     assert found[2].edits > 5
 
 
+def test_a_text_surprises_where_it_is_drowned_or_another(ear: Ear) -> None:
+    clear = said(CLEAR)
+    assert 0 <= 5 * ear.surprise(CLEAR, clear) < ear.surprise(CLEAR, noisy(clear, 3.0))
+    assert 5 * ear.surprise(CLEAR, clear) < ear.surprise(NUMBERS, clear)
+    long = Recording(np.tile(clear.samples, 20), clear.rate_hz)
+    with pytest.raises(ValueError, match="allowed: 30 s"):
+        ear.surprise(CLEAR, long)
+
+
 def test_another_rate_is_heard_alike(ear: Ear) -> None:
     recording = said(CLEAR)
     faster = Recording(recording.at(48_000), 48_000)

@@ -7,6 +7,8 @@ above (150 sentences).
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from talkahead.families.phonemic.spectral_decoder import SpectralConfig
@@ -22,6 +24,7 @@ _ALIKE = 0.25
 """Share of a weight that all bins have: what is not understood is heard, too."""
 
 
+@cache
 def band_importance(config: SpectralConfig) -> Tensor:
     """The weight of each bin, [K], 1 on average."""
     hertz = np.linspace(0, config.sample_rate_hz / 2, config.bins)

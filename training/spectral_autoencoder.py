@@ -80,15 +80,15 @@ class SpectralAutoencoder(nn.Module):
             self.decoder.spectra.weight.data.copy_(head[0].T)
             self.decoder.spectra.bias.data.copy_(head[1])
 
-    def forward(self, sounds: Tensor, prosody: Tensor, valid: Tensor) -> tuple[Tensor, Pitch]:
-        """Whole utterances, valid [B, T], to the hidden values [B, S, 256] and pitch of all subframes."""
-        dimensions = self.decoder.quantizer(self.encoder(sounds, prosody))
-        return self.made_of(description_of(dimensions, valid))
+    def forward(self, latents: Tensor, valid: Tensor) -> tuple[Tensor, Pitch]:
+        """The encoder's latents [B, T, C] of whole utterances, valid [B, T], to the hidden values [B, S, 256]
+        and pitch of all subframes."""
+        return self.made_of(description_of(self.decoder.quantizer(latents), valid))
 
     def read(self, latents: Tensor) -> Tensor:
-        """Which symbol a frame is of, by the sound of its code alone: logits [..., symbols] of the sound's
-        latents [..., dimensions]."""
-        read: Tensor = self.reader(self.sounds(latents))
+        """Which symbol a frame is of, by the sound of its code alone: logits [..., symbols] of latents
+        [..., C], or of those of the sound alone, which come first."""
+        read: Tensor = self.reader(self.sounds(latents[..., : len(self.sounds.levels)]))
         return read
 
     def made_of(self, described: Tensor) -> tuple[Tensor, Pitch]:

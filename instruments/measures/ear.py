@@ -27,6 +27,7 @@ _QUIET_S = 0.1
 _TOKENS_PER_S, _FEWEST_TOKENS, _MOST_TOKENS = 12, 24, 448
 """Nobody says half as many: where the recogniser falls into a loop, as in noise, it ends here."""
 _MOST_SURPRISE = 8.0
+"""Nats of a piece of a word."""
 _WORD = re.compile("[a-z0-9']+")
 
 
@@ -80,7 +81,7 @@ class Ear:
         `_MOST_SURPRISE`, so that no single one decides.
 
         Word errors ask only whether another text was likelier: of two codecs this finds differences that they
-        need ten times as many sentences for.
+        need five times as many sentences for.
 
         Raises:
             ValueError: the recording is longer than the recogniser's window.

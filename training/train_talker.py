@@ -169,7 +169,7 @@ def train(options: argparse.Namespace) -> None:
             intermediate_size=options.intermediate,
             num_hidden_layers=options.layers,
             num_attention_heads=heads,
-            num_key_value_heads=options.kv_heads or heads,
+            num_key_value_heads=options.kv_heads,
             head_dim=options.head_dim,
             max_position_embeddings=options.positions,
         ),
@@ -280,7 +280,7 @@ def main() -> None:
     parser.add_argument("--intermediate", type=int, default=864)
     parser.add_argument("--head-dim", type=int, default=64)
     parser.add_argument(
-        "--kv-heads", type=int, help="of keys and values, which steps of many streams read (as many as heads)"
+        "--kv-heads", type=int, default=1, help="of keys and values, which steps of many streams read"
     )
     parser.add_argument("--positions", type=int, default=1_536, help="the longest prompt and speech together")
     parser.add_argument(

@@ -1,7 +1,8 @@
 """`python -m perf.report`: what lies in perf/results as one page, perf/RESULTS.md, with tables and pictures,
 and the table at the head of README.md.
 
-A chapter stands where its report lies in the folder; of the others, the page has the command that makes them.
+A chapter stands where its report lies in the folder, or in `earlier/` within it: there lie those of weights
+that were shipped before, and the page says so. Of the others, it has the command that makes them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from perf.report import pictures, tables
 from perf.report.pictures import Report
 
 _README_TABLE = "by streams"
+_EARLIER = "earlier"
 
 
 @dataclass(frozen=True)
@@ -126,35 +128,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--page", type=Path, default=ROOT / "perf" / "RESULTS.md", help="(perf/RESULTS.md)")
     add("--readme", type=Path, default=ROOT / "README.md", help="(README.md)")
     options = parser.parse_args(arguments)
-    reports = {name: _read(options.results, name) for name in {chapter.report for chapter in CHAPTERS}}
-    page = _page(reports, options.results, options.page.parent)
+    found = {name: _find(options.results, name) for name in {chapter.report for chapter in CHAPTERS}}
+    page = _page(found, options.results, options.page.parent)
     options.page.write_text("\n\n".join(page) + "\n", encoding="utf-8")
-    if (latency := reports["latency"]) is not None:
+    if (latency := found["latency"]) is not None:
         readme = options.readme.read_text(encoding="utf-8")
-        options.readme.write_text(fill(readme, {_README_TABLE: tables.by_streams(latency)}), encoding="utf-8")
+        table = tables.by_streams(_read(latency))
+        options.readme.write_text(fill(readme, {_README_TABLE: table}), encoding="utf-8")
     print(options.page)
     return 0
 
 
-def _page(reports: Mapping[str, Report | None], results: Path, folder: Path) -> Iterator[str]:
+def _page(found: Mapping[str, Path | None], results: Path, folder: Path) -> Iterator[str]:
     yield "# What was measured"
     yield "Made by `python -m perf.report` of the reports in `results/`, which have all samples."
     missing = []
     for chapter in CHAPTERS:
-        report = reports[chapter.report]
-        if report is None:
+        path = found[chapter.report]
+        if path is None:
             missing.append(f"- {chapter.title}: `{chapter.command}`")
             continue
+        report = _read(path)
         yield f"## {chapter.title}"
         yield chapter.remark
         yield _origin(report)
+        if path.parent.name == _EARLIER:
+            yield "With the weights that were shipped before; not measured with these yet."
         yield chapter.table(report)
         if chapter.draw is not None:
             picture = results / f"{chapter.picture or chapter.report}.png"
             chapter.draw(report, picture)
             yield f"![{chapter.title.lower()}]({picture.relative_to(folder).as_posix()})"
     if missing:
-        yield "## Not measured with these weights yet"
+        yield "## Not measured yet"
         yield "\n".join(missing)
 
 
@@ -169,9 +175,15 @@ def _origin(report: Report) -> str:
     )
 
 
-def _read(results: Path, name: str) -> Report | None:
-    path = results / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+def _find(results: Path, name: str) -> Path | None:
+    """Where a report lies: of the shipped weights, else of those before."""
+    places = (folder / f"{name}.json" for folder in (results, results / _EARLIER))
+    return next((path for path in places if path.exists()), None)
+
+
+def _read(path: Path) -> Report:
+    report: Report = json.loads(path.read_text(encoding="utf-8"))
+    return report
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures that are kept were measured with the weights that are shipped."""
+"""Figures that are kept were measured with the shipped weights; those of weights before lie apart."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ def stale(report: dict[str, Any]) -> list[str]:
 def test_what_is_kept_belongs_to_the_shipped_weights(path: Path) -> None:
     report = json.loads(path.read_text(encoding="utf-8"))
     command = report["environment"]["command"]
-    assert stale(report) == [], f"run it again, or delete {path.name}: {command}"
+    assert stale(report) == [], f"run it again, or move {path.name} into earlier/: {command}"
+
+
+def test_nothing_is_both_new_and_earlier() -> None:
+    earlier = {path.name for path in (RESULTS / "earlier").glob("*.json")}
+    assert earlier.isdisjoint(path.name for path in RESULTS.glob("*.json"))
 
 
 def test_other_weights_are_noticed() -> None:

@@ -29,7 +29,7 @@ class DraftOrder:
         keeps_prompts: of the talker's speech, for another draft that learns from it and reads them.
         folder: of the draft, beside the talker's others; None: named like the drafter, where it is served.
         replaces: whether a draft that is there gives way.
-        start: a draft to begin from, of the same shape; None: as near to the talker as can be.
+        start: a draft to begin from, as far as it fits; else, as near to the talker as can be.
     """
 
     repository: Path
@@ -102,8 +102,6 @@ class DraftOrder:
             )
         if self.start is not None and not (self.start / CONFIG).exists():
             raise TalkaheadError(f"--start {self.start} holds no draft ({self.start / CONFIG} is missing)")
-        if self.start is not None and (self.heads or self.block_size):
-            raise TalkaheadError(f"--start {self.start} has its shape; leave --heads and --block-size out")
         if self.destination.exists() and not self.replaces:
             raise TalkaheadError(
                 f"{self.destination} is there already; --replace trains another one in its place"

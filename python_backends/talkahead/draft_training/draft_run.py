@@ -20,7 +20,7 @@ import talkahead
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions, parameters_of
 from talkahead.draft_training.accepted_paths import TOLERANCE, WIDE, count_accepted
-from talkahead.draft_training.beginnings import check_layers, part_of
+from talkahead.draft_training.beginnings import check_layers, part_of, take_over
 from talkahead.draft_training.count_acceptance import count_acceptance
 from talkahead.draft_training.curriculum import Curriculum
 from talkahead.draft_training.draft_order import DraftOrder
@@ -40,7 +40,6 @@ from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft, target_has
 from talkahead.drafting.draft_files import ACCEPTANCE, TREES
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
-from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.drafting.offer import AUTO
 from talkahead.drafting.rank_paths import AcceptedPaths, RankTree
 from talkahead.errors import TalkaheadError
@@ -52,10 +51,11 @@ _LEARNED = "learned.json"
 _LONGEST_S = 15.0
 """Of a passage that does not end by itself."""
 _LARGE = 1 << 24
-"""Weights of a vocabulary's table from which on heads share the talker's."""
+"""Weights of a vocabulary's table from which on heads guess by the talker's head, not by one of their own."""
 _RANK = 128
-"""Of the output that heads and modules have for themselves, where tables are small: through so few numbers
-they guess the shipped talker's tokens as well after some learning, and a guess costs half."""
+"""Of the output that heads and modules have for themselves, where tables are small, but states wide: they
+guess the shipped talker's tokens as well through so few numbers after some learning, and a guess costs half.
+They are told tokens by the talker's embeddings."""
 _CALIBRATION, _HELD_OUT = 20_000, 10_000
 """Tokens at most that trees are counted on, and that nothing learns from; else a tenth of the others."""
 _VALIDATION, _COUNTED, _TIMED, _TRIED = 2, 24, 8, 8
@@ -257,19 +257,16 @@ class DraftRun:
     def _begun(self, part: Llama) -> Network:
         """The draft before its first step."""
         order = self._order
-        if order.start is None:
-            vocabulary, width = part.lm_head.weight.shape
-            block = order.block_size or (512 if width < 2_048 else 1_024)
-            is_large = vocabulary * width >= _LARGE
-            rank = None if is_large or width < 2 * _RANK else _RANK
-            return order.shape.begin(part, block, shares_tables=is_large, output_rank=rank)
-        begun = Draft.of_any_talker(order.start, order.talker)
-        if begun.drafter != order.drafter:
-            raise TalkaheadError(
-                f"--start {order.start} is a draft of {begun.drafter}, not of {order.drafter}"
-            )
-        assert isinstance(begun.network, DraftHeads | MtpModules | Llama)
-        return begun.network
+        vocabulary, width = part.lm_head.weight.shape
+        block = order.block_size or (512 if width < 2_048 else 1_024)
+        is_large = vocabulary * width >= _LARGE
+        rank = None if is_large or width < 2 * _RANK else _RANK
+        shares = order.shape.sees_tokens and (is_large or rank is not None)
+        network = order.shape.begin(part, block, shares_tables=shares, output_rank=rank)
+        if order.start is not None:
+            taken = take_over(network, order.drafter, order.start)
+            self._say(f"learning: begins with {taken / 1e6:.1f} million weights of {order.start}")
+        return network
 
     @property
     def _layers(self) -> list[int]:
@@ -387,5 +384,5 @@ class DraftRun:
 
 def _make_learn(network: Network) -> None:
     network.requires_grad_(True)
-    if isinstance(network, DraftHeads) and network.shares_tables:
+    if isinstance(network, DraftHeads) and network.shares_tables and network.output_rank is None:
         network.narrow(torch.bfloat16)

@@ -6,7 +6,6 @@ A draft of another talker would be served without an error and accepted never, s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,29 +54,14 @@ class Draft:
         Raises:
             ArtifactMismatch: there is no draft, its kind is unknown, or it was trained on another talker.
         """
-        return cls._of(read_config(folder, talker), folder, talker)
-
-    @classmethod
-    def of_any_talker(cls, folder: Path, talker: Path) -> Draft:
-        """The same, of whatever talker it was trained on: to learn on for the one in `talker`.
-
-        Raises:
-            ArtifactMismatch: there is no draft, its kind is unknown, or the talker is of another shape.
-        """
-        return cls._of(_described(folder, CONFIG), folder, talker)
-
-    @classmethod
-    def _of(cls, config: Mapping[str, Any], folder: Path, talker: Path) -> Draft:
+        config = read_config(folder, talker)
         if config["kind"] not in DRAFTERS:
             raise ArtifactMismatch(
                 f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"
             )
         own = {name: value for name, value in config.items() if name not in _BELONGING}
         network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG, talker)
-        try:
-            network.load_state_dict(load_float32(folder / WEIGHTS))
-        except RuntimeError as error:
-            raise ArtifactMismatch(f"{folder} is no draft for a talker of the shape in {talker}") from error
+        network.load_state_dict(load_float32(folder / WEIGHTS))
         network.eval().requires_grad_(False)
         return cls(config["kind"], network, config["target"])
 

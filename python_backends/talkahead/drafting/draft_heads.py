@@ -53,10 +53,10 @@ class DraftHeads(nn.Module):
         block_size: H, between the two layers of a block; None: a block is one layer, as Cai et al. have it.
         num_blocks: L, one behind the other.
         sees_tokens: whether they are told the tokens that they continue.
-        shares_tables: whether embeddings and linear layer are the target's own, where vocabularies are large;
-            for heads that are told tokens.
-        output_rank: None: a whole linear layer; else of theirs, as of `NarrowOutput`, for heads that are told
-            tokens and have tables of their own.
+        shares_tables: whether embeddings are the target's own, and the linear layer too, unless they have a
+            narrow one; for heads that are told tokens.
+        output_rank: None: a whole linear layer; else of their own, as of `NarrowOutput`, for heads that are
+            told tokens.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DraftHeads(nn.Module):
     ) -> None:
         super().__init__()
         assert sees_tokens or not shares_tables, "blind heads have a linear layer each"
-        assert output_rank is None or (sees_tokens and not shares_tables), "other linear layers are whole"
+        assert output_rank is None or sees_tokens, "blind heads' linear layers are whole"
         self.width, self.vocab_size, self.block_size = width, vocab_size, block_size
         self.num_blocks, self.sees_tokens, self.shares_tables = num_blocks, sees_tokens, shares_tables
         self.output_rank = output_rank

@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser, positive: Callable[[str], flo
         "--start",
         type=Path,
         metavar="FOLDER",
-        help="a draft to begin from, such as the one there is for an earlier state of the talker",
+        help="a draft to begin from, such as the one there is for an earlier state of the talker; what of it "
+        "does not fit (tables of other tokens) begins from the talker",
     )
     add(
         "--folder",

@@ -89,7 +89,7 @@ def test_a_draft_learns_on_for_a_talker_that_has_changed(order: DraftOrder, tmp_
     begun = Path(shutil.move(order.destination, tmp_path / "begun"))
     config = json.loads((begun / "config.json").read_text())
     (begun / "config.json").write_text(json.dumps({**config, "target": "0" * 64}))
-    again = replace(order, heads=None, block_size=None, steps=1, rate=1e-9, start=begun)
+    again = replace(order, steps=1, rate=1e-9, start=begun)
     carried_out(again)
     assert learned(again).of(4) > 2.2
     assert read_offer(order.talker).names == ("none", "heads")
@@ -98,9 +98,8 @@ def test_a_draft_learns_on_for_a_talker_that_has_changed(order: DraftOrder, tmp_
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({}, "leave --heads and --block-size out"),
-        ({"heads": None, "block_size": None, "start": Path("nowhere")}, "nowhere/config.json is missing"),
-        ({"heads": None, "block_size": None, "drafter": "mtp"}, "is a draft of heads, not of mtp"),
+        ({"start": Path("nowhere")}, "nowhere/config.json is missing"),
+        ({"drafter": "mtp"}, "is a draft of heads, not of mtp"),
     ],
 )
 def test_what_a_draft_cannot_begin_from_is_refused(

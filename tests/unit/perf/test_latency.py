@@ -155,6 +155,13 @@ def test_a_report_becomes_a_page_pictures_and_the_readme_s_table(triton: FakeTri
     assert written.startswith("Before.") and written.endswith("Behind.\n")
     told = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "(results/peers.png)" in told and "| first chunk, as the client sees it |" in told
+    before = "With the weights that were shipped before"
+    assert before not in told
+    (out.parent / "earlier").mkdir()
+    out.rename(out.parent / "earlier" / out.name)
+    assert page.main(asked) == 0
+    again = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert again.count(before) == 3 and "(results/peers.png)" in again
 
 
 def test_texts_are_plain_sentences() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from training.growth import grown_codec, nearest_codes, recoded, with_key_value_heads
 from training.spectral_autoencoder import PROSODY_FEATURES, SOUND_FEATURES, SpectralAutoencoder
 
-SMALL = SpectralConfig(width=16, inner=16, blocks=1)
+SMALL = SpectralConfig(sound_levels=(8, 6, 4), width=16, inner=16, blocks=1, lookahead=2)
 FINER = replace(SMALL, sound_levels=(8, 8, 6), lookahead=4)
 
 

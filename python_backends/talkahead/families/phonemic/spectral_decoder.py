@@ -49,12 +49,12 @@ class SpectralConfig:
         num_fft: samples of a subframe's spectrum.
     """
 
-    sound_levels: tuple[int, ...] = (8, 6, 4)
+    sound_levels: tuple[int, ...] = (8, 8, 6)
     prosody_levels: tuple[int, ...] = (8, 5)
     width: int = 256
     inner: int = 640
     blocks: int = 6
-    lookahead: int = 2
+    lookahead: int = 4
     hidden: int = 256
     pitch_width: int = 64
     sample_rate_hz: int = 24_000

@@ -63,6 +63,7 @@ class Ear:
             local_files_only=True,
         )
         self._tokenizer = Tokenizer(self._model.hf_tokenizer, multilingual=False)
+        self._last: tuple[Samples, ctranslate2.StorageView] | None = None
 
     def hear(self, recording: Recording) -> str:
         """The text, as the recogniser writes it."""
@@ -113,7 +114,10 @@ class Ear:
                 yield HeardWord(word, float(one["start"]), float(one["end"]))
 
     def _encoded(self, piece: Samples) -> ctranslate2.StorageView:
-        return self._model.encode(pad_or_trim(self._model.feature_extractor(piece)))
+        """The last one stays, most of the work: what is heard is often asked for its surprise, too."""
+        if self._last is None or not np.array_equal(self._last[0], piece):
+            self._last = (piece, self._model.encode(pad_or_trim(self._model.feature_extractor(piece))))
+        return self._last[1]
 
     def _heard(self, piece: Samples) -> tuple[ctranslate2.StorageView, list[int]]:
         """The encoder's output and the tokens that the decoder takes it for."""

@@ -16,7 +16,8 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -84,10 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.manual_seed(0)
     rate = read_rate(device)
     print(f"{gpu} reads {rate / 1e9:,.0f} GB a second", file=sys.stderr, flush=True)
-    timed = list(measure(_checkpoint(options), device, rate, options))
     settings = {"gpu": gpu, "shape": options.shape, "read_rate_gb_s": rate / 1e9, **_settings(options)}
+    timed: list[Timed] = []
+    for _, ones in groupby(measure(_checkpoint(options), device, rate, options), attrgetter("way")):
+        timed += ones
+        report.save(options.out, "gpu", environment, settings, timed)  # of a machine that may be taken away
     print(f"{options.shape} on {gpu}:\n\n{report.markdown(list(summary(timed)))}")
-    report.save(options.out, "gpu", environment, settings, timed)
     if options.streams:
         _measure_server(settings, options)
     return 0

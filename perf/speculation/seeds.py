@@ -117,7 +117,7 @@ TABLES = (
     SeedTable(
         "000 II",
         "Li et al. 2025, table II (4 heads, tau 3, tuned, by kind of token)",
-        "ours is one codec's codebook of 7,680: between their lines 1 and 2; the heads are ours",
+        "ours is one codec's codebook of 15,360: between their lines 1 and 2; the heads are ours",
         (
             SeedRow("HuBERT 2048", 2.94, 3.87, 5.71, 7.29, _heads(3, TUNED)),
             SeedRow("wav2vec 2.0 16k", 1.30, 1.89, 3.48, 5.71, _heads(3, TUNED)),

@@ -352,6 +352,9 @@ class DraftRun:
         order, learned = self._order, json.loads((self._draft / _LEARNED).read_text(encoding="utf-8"))
         names = [CONFIG, WEIGHTS, ACCEPTANCE, *([TREES] if self._is_tree else [])]
         minutes, count = f"{order.minutes:g} minutes", sum(map(len, self._texts.values()))
+        data = f"{minutes} of what the talker said by itself, of {count} texts ({sha256(order.texts)[:12]})"
+        if order.start is not None:
+            data += f", beginning as the draft {sha256(order.start / WEIGHTS)[:12]} where that fits"
         metrics = {
             **{f"held_out_nats_{ahead}": round(nats, 4) for ahead, nats in enumerate(learned["nats"], 1)},
             "tokens_per_step": round(gain.tokens_per_step, 4),
@@ -359,7 +362,7 @@ class DraftRun:
         Manifest(
             order.command,
             f"talkahead {talkahead.__version__}",
-            f"{minutes} of what the talker said by itself, of {count} texts ({sha256(order.texts)[:12]})",
+            data,
             learned["steps"],
             metrics,
             readable_files(self._draft / name for name in names),

@@ -42,8 +42,6 @@ class SystemFinding:
     more_surprise: Difference
     p808: float
     more_p808: Difference
-    overall: float
-    more_overall: Difference
     similarity: float
     more_similarity: Difference
     stoi: float | None
@@ -135,8 +133,6 @@ def _finding(group: str, system: str, rows: Sequence[Row], similarities: Similar
         ),
         p808=fmean(one.p808 for one in own),
         more_p808=more(lambda one: one.p808),
-        overall=fmean(one.overall for one in own),
-        more_overall=more(lambda one: one.overall),
         similarity=float(similarities[system].mean()),
         more_similarity=Difference.of_means(similarities[system] - similarities[TEACHER]),
         stoi=fmean(kept) if kept else None,

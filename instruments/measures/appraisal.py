@@ -25,7 +25,7 @@ class Appraisal:
         surprise: nats by which the recogniser would not have expected the text.
         skipped, repeated: phrases: two successive words or more.
         onset_ms: silence before the speech; None without an audible sample.
-        p808, overall: DNSMOS' opinion scores.
+        p808: DNSMOS' opinion score.
         stoi: of a copy that is aligned with its original; else None.
         speaker: Resemblyzer's embedding.
     """
@@ -39,7 +39,6 @@ class Appraisal:
     repeated: tuple[str, ...]
     onset_ms: float | None
     p808: float
-    overall: float
     stoi: float | None
     speaker: tuple[float, ...]
 
@@ -63,7 +62,6 @@ class Appraiser:
         """Measures a recording, which should say the text that was asked for: as written, and its words."""
         errors = WordErrors.between(asked, self._ear.hear(recording))
         phrases = check_phrases(asked, errors.heard)
-        opinion = self._scorer.score(recording)
         return Appraisal(
             duration_s=recording.seconds,
             edits=errors.edits,
@@ -73,8 +71,7 @@ class Appraiser:
             skipped=phrases.skipped,
             repeated=phrases.repeated,
             onset_ms=onset_ms(recording),
-            p808=opinion.p808,
-            overall=opinion.overall,
+            p808=self._scorer.p808(recording),
             stoi=short_time_intelligibility(aligned_with, recording) if aligned_with else None,
             speaker=tuple(self._speakers.embed(recording).tolist()),
         )

@@ -1,13 +1,12 @@
-"""How natural speech sounds: DNSMOS (Reddy et al. 2021, 2022), opinion scores from 1 to 5 by two networks.
+"""How natural speech sounds: DNSMOS (Reddy et al. 2021), an opinion score from 1 to 5 by a network.
 
-Their weights come with the package `speechmos`, whose own code needs librosa; so they are run from here, on
-the same windows and features.
+Its weights come with the package `speechmos`, whose own code needs librosa; so it is run from here, on the
+same windows and features. The package's network by ITU-T P.835 takes four fifths of all that is measured of a
+recording, and is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
@@ -23,54 +22,22 @@ _WINDOW = int(_WINDOW_S * RATE_HZ)
 _HOP = 160
 _NUM_MELS = 120
 _SIZE = 321
-_OVERALL = np.poly1d([-0.06766283, 1.11546468, 0.04602535])
-"""From what the network says to the scale of listeners."""
-
-
-@dataclass(frozen=True)
-class Naturalness:
-    """Mean opinion scores as listeners would give them.
-
-    Args:
-        p808: of the whole, by the procedure of ITU-T P.808.
-        overall: of the whole, by P.835.
-    """
-
-    p808: float
-    overall: float
 
 
 class OpinionScorer:
-    """The networks of one process."""
+    """The network of one process."""
 
     def __init__(self, threads: int = 1) -> None:
-        self._p808 = _session("model_v8.onnx", threads)
-        self._p835 = _session("sig_bak_ovr.onnx", threads)
-
-    def score(self, recording: Recording) -> Naturalness:
-        """Averages over windows of nine seconds, a second apart; what is shorter is said again."""
-        windows = _windows(recording)
-        return Naturalness(self._mean_p808(windows), self._mean_overall(windows))
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = threads
+        path = files("speechmos") / "dnsmos_models" / "model_v8.onnx"
+        self._network = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
     def p808(self, recording: Recording) -> float:
-        """One of the two scores, for a fifth of the time."""
-        return self._mean_p808(_windows(recording))
-
-    def _mean_p808(self, windows: Sequence[Samples]) -> float:
-        found = [self._p808.run(None, {"input_1": _features(one[:-_HOP])[None]})[0].item() for one in windows]
-        return float(np.mean(found))
-
-    def _mean_overall(self, windows: Sequence[Samples]) -> float:
-        # Of signal, background and whole, the last.
-        found = [self._p835.run(None, {"input_1": one[None]})[0][0, 2] for one in windows]
-        return float(np.mean(_OVERALL(np.array(found))))
-
-
-def _session(name: str, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = threads
-    path = files("speechmos") / "dnsmos_models" / name
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        """The mean opinion score of the whole, by the procedure of ITU-T P.808: averaged over windows of nine
+        seconds, a second apart; what is shorter is said again."""
+        features = (_features(one[:-_HOP]) for one in _windows(recording))
+        return float(np.mean([self._network.run(None, {"input_1": one[None]})[0].item() for one in features]))
 
 
 def _windows(recording: Recording) -> list[Samples]:

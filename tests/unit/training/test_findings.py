@@ -25,7 +25,6 @@ PLAIN = Appraisal(
     repeated=(),
     onset_ms=20.0,
     p808=4.0,
-    overall=3.0,
     stoi=None,
     speaker=(1.0, 0.0),
 )

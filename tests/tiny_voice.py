@@ -18,7 +18,14 @@ from talkahead.speech_format import SpeechFormat
 from talkahead.text.symbols import NUM_SYMBOLS
 
 CODEC = SpectralConfig(
-    sound_levels=(4,), prosody_levels=(3, 2), width=16, inner=32, blocks=2, hidden=16, pitch_width=16
+    sound_levels=(4,),
+    prosody_levels=(3, 2),
+    width=16,
+    inner=32,
+    blocks=2,
+    hidden=16,
+    pitch_width=16,
+    lookahead=2,
 )
 CODES = CODEC.num_codes
 HOP, RATE_HZ = CODEC.hop, CODEC.sample_rate_hz

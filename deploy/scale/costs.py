@@ -11,7 +11,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import nnls
 
-MEASURED = Path(__file__).parents[2] / "perf" / "results" / "replicas-spread-haproxy.json"
+_RESULTS, _REPORT = Path(__file__).parents[2] / "perf" / "results", "replicas-spread-haproxy.json"
+_EARLIER = _RESULTS / "earlier" / _REPORT
+MEASURED = _RESULTS / _REPORT if (_RESULTS / _REPORT).exists() else _EARLIER
+"""With the shipped weights, or with those before them."""
 CLOSED, PLAYING = "closed", "playing"
 """How listeners came: the next request at once, or when the last one has played."""
 

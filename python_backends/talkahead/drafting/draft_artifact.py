@@ -61,7 +61,10 @@ class Draft:
             )
         own = {name: value for name, value in config.items() if name not in _BELONGING}
         network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG, talker)
-        network.load_state_dict(load_float32(folder / WEIGHTS))
+        try:
+            network.load_state_dict(load_float32(folder / WEIGHTS))
+        except RuntimeError as error:
+            raise ArtifactMismatch(f"{folder} is no draft for a talker of the shape in {talker}") from error
         network.eval().requires_grad_(False)
         return cls(config["kind"], network, config["target"])
 

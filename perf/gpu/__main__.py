@@ -137,8 +137,7 @@ def summary(timed: Sequence[Timed]) -> Iterator[dict[str, str]]:
 def measure(
     checkpoint: Checkpoint, device: torch.device, rate: float, options: argparse.Namespace
 ) -> Iterator[Timed]:
-    """Everything; one talker is on the device at a time."""
-    yield from _attentions(checkpoint, device, options)
+    """Everything, attention alone last; one talker is on the device at a time."""
     sizes = Sizes(
         options.cache, options.steps * max(options.nodes) + 1, max(options.rows), max(options.nodes)
     )
@@ -157,6 +156,7 @@ def measure(
         del talker
         gc.collect()
         torch.cuda.empty_cache()
+    yield from _attentions(checkpoint, device, options)
 
 
 def _attentions(checkpoint: Checkpoint, device: torch.device, options: argparse.Namespace) -> Iterator[Timed]:

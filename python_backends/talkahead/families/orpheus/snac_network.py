@@ -42,7 +42,9 @@ class SnacNetwork(nn.Module):
 
     def forward(self, codes: Tensor, *told: Tensor) -> tuple[Tensor]:
         given, noise = told[: len(self.blocks)], told[len(self.blocks) :]
-        signal = self.before(self.quantizer.from_codes([codes[:, :, level].flatten(1) for level in LEVELS]))
+        # Place by place: a list of them would be copied to a device, which cannot be recorded.
+        levels = [torch.stack([codes[:, :, place] for place in level], 2).flatten(1) for level in LEVELS]
+        signal = self.before(self.quantizer.from_codes(levels))
         for place, block in enumerate(self.blocks):
             signal = _run(cast(Any, block), signal.index_select(2, given[place]), noise[place : place + 1])
         return (self.behind(signal)[:, 0],)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -36,9 +37,14 @@ class Traffic(TorchDispatchMode):
         super().__enter__()
         return self
 
-    def __exit__(self, *raised: Any) -> None:
-        super().__exit__(*raised)
-        self._indexing.__exit__(*raised)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        self._indexing.__exit__(kind, error, traceback)
 
     def __torch_dispatch__(
         self,

@@ -71,6 +71,7 @@ def load_decoder(
     head_of: SlotDecoder | NativeDecoder | None = None,
     alignment_head: AlignmentHead | None = None,
     sizes: StepSizes = StepSizes.BUCKETS,
+    is_guessing: bool = False,
 ) -> SlotDecoder | NativeDecoder:
     """The decoder for this machine, device and precision; arguments as `SlotDecoder`'s.
 
@@ -84,6 +85,7 @@ def load_decoder(
         ahead: positions behind the last that a draft may run ahead of its target.
         sizes: of steps on a device.
         head_of: one that this function loaded with the same head, precision and choice, to share it.
+        is_guessing: it need not tell all logits of a large vocabulary; see `NativeDecoder`.
 
     Raises:
         ArtifactMismatch: there are more positions than the model was made for.
@@ -113,6 +115,7 @@ def load_decoder(
                 head_of=head_of if isinstance(head_of, NativeDecoder) else None,
                 alignment_head=alignment_head,
                 threads=torch.get_num_threads(),
+                is_guessing=is_guessing,
             )
         except NativeUnavailable as reason:
             if choice is DecoderChoice.NATIVE:

@@ -33,6 +33,7 @@ from talkahead.backbone.native_matrix import INT4, MatrixPacker, is_narrow, weig
 from talkahead.backbone.native_team import helpers_of
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
+from talkahead.backbone.shortlist import Shortlist
 from talkahead.generation_config import AlignmentHead
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
@@ -102,6 +103,7 @@ class NativeDecoder(CachedDecoder):
         head_of: a decoder of the same head and precision, whose packed head is read in place of a copy.
         alignment_head: see `CachedDecoder`.
         threads: that share a forward, the caller's among them; what is computed does not depend on it.
+        is_guessing: of a large vocabulary it tells the logits that promise the most; all others are -inf.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class NativeDecoder(CachedDecoder):
         head_of: NativeDecoder | None = None,
         alignment_head: AlignmentHead | None = None,
         threads: int = 1,
+        is_guessing: bool = False,
     ) -> None:
         num_positions = max_positions + max_nodes
         memory = self.count_memory(config, state[EMBEDDINGS].dtype, num_slots, num_positions, precision)
@@ -149,6 +152,7 @@ class NativeDecoder(CachedDecoder):
         self._embeddings = _table(state[EMBEDDINGS])
         self._head_of = head_of  # C points at its panels
         self._narrowing = self._load_narrowing(state)
+        self._head, self._shortlist = self._load_head(state[HEAD], is_guessing=is_guessing)
         self._model = self._load(state)
         self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
         self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
@@ -175,11 +179,6 @@ class NativeDecoder(CachedDecoder):
     def precision(self) -> torch.dtype:
         """Of products."""
         return self._precision
-
-    @property
-    def head(self) -> object:
-        """As it is packed."""
-        return self._model.head
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -218,7 +217,8 @@ class NativeDecoder(CachedDecoder):
             layers=self._layers,
             final_norm=self._packer.keep(state[NORM]) if NORM in state else None,
             narrowing=None if self._narrowing is None else pointer(self._narrowing),
-            head=self._packer.pack(state[HEAD]) if self._head_of is None else self._head_of.head,
+            head=self._head,
+            shortlist=None if self._shortlist is None else pointer(self._shortlist),
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
@@ -245,6 +245,15 @@ class NativeDecoder(CachedDecoder):
             return None
         refuse_uneven({"output_rank": len(state[NARROWING])})
         return self._packer.pack(state[NARROWING])
+
+    def _load_head(self, weights: Tensor, *, is_guessing: bool) -> tuple[NativeStruct, NativeStruct | None]:
+        if self._head_of is not None:
+            return self._head_of._head, self._head_of._shortlist
+        found = Shortlist.of(weights, self._library) if is_guessing else None
+        if found is None:
+            return self._packer.pack(weights), None
+        self._order = found.order  # C points at it
+        return self._packer.pack(found.rows), found.as_native(self._packer.pack(found.means))
 
     def _load_layer(self, state: Mapping[str, Tensor], index: int) -> NativeStruct:
         config, packer = self.config, self._packer

@@ -111,4 +111,5 @@ class DraftPool:
             device=self.device,
             choice=self.choice,
             head_of=head_of,
+            is_guessing=True,
         )

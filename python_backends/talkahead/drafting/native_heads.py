@@ -7,14 +7,15 @@ an output.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import byref
+from ctypes import Array, byref
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from talkahead.backbone.arena import Arena
-from talkahead.backbone.native_decoder import refuse_uneven
+from talkahead.backbone.native_decoder import decoder_library, refuse_uneven
+from talkahead.backbone.shortlist import NativeShortlist, Shortlist
 from talkahead.drafting.draft_matrices import DraftMatrices
 from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
 from talkahead.drafting.rank_paths import TreeLevel
@@ -63,7 +64,9 @@ class NativeHeads:
         self.library = library = load_library(SOURCE)
         self._packer = packer = DraftMatrices(precision)
         self._matrices = [packer.pack([weight for weight, _ in layers]) for layers in (inward, outward)]
-        self._matrices += [packer.pack(own) for own in zip(*linears, strict=True)]
+        *narrowings, outputs = zip(*linears, strict=True)
+        self._matrices += [packer.pack(own) for own in narrowings]
+        shortlists = self._pack_outputs(outputs)
         self.heads = _Heads(
             count=len(linears),
             hidden=hidden,
@@ -73,11 +76,23 @@ class NativeHeads:
             outward=self._matrices[1] if outward else None,
             inner_biases=packer.keep(torch.cat([bias for _, bias in inward])),
             biases=packer.keep(torch.cat([bias for _, bias in outward])) if outward else None,
-            narrowings=self._matrices[2] if len(linears[0]) > 1 else None,
+            narrowings=self._matrices[2] if narrowings else None,
             linears=self._matrices[-1],
+            shortlists=shortlists,
             token_rows=None if token_rows is None else packer.keep(token_rows),
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
+
+    def _pack_outputs(self, weights: Sequence[Tensor]) -> Array[NativeStruct] | None:
+        """Of each head [V, r], in order or as its shortlist has them."""
+        distinct = {id(weight): weight for weight in weights}
+        found = {name: Shortlist.of(weight, decoder_library()) for name, weight in distinct.items()}
+        lists = [one for weight in weights if (one := found[id(weight)])]
+        self._matrices.append(self._packer.pack([one.rows for one in lists] or weights))
+        self._orders = [one.order for one in lists]  # C points at them
+        means = self._packer.pack([one.means for one in lists])
+        own = [one.as_native(packed) for one, packed in zip(lists, means, strict=True)]
+        return (NativeShortlist * len(own))(*own) if own else None
 
     def tree(self, levels: Sequence[TreeLevel]) -> NativeTree:
         """These heads, growing trees of one shape, which has a level at least."""

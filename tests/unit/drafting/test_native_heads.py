@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from talkahead.backbone import shortlist
 from talkahead.drafting import draft_matrices
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.draft_pool import DraftPool
@@ -74,14 +75,27 @@ def shortfall(heads: DraftHeads, hidden: Tensor, tokens: Tensor) -> float:
     return largest
 
 
+def list_shortly(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """From any vocabulary, looking at so much of it."""
+    monkeypatch.setattr(shortlist, "SHORTLISTED", 1)
+    monkeypatch.setattr(shortlist, "LOOKED_AT", share)
+
+
+@pytest.mark.parametrize("is_listed", [False, True], ids=["in order", "listed whole"])
 @pytest.mark.parametrize(
     "in_tiles", [pytest.param(True, marks=pytest.mark.needs("amx")), False], ids=["tiles", "panels"]
 )
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
 def test_grown_trees(
-    heads: DraftHeads, precision: torch.dtype, in_tiles: bool, monkeypatch: pytest.MonkeyPatch
+    heads: DraftHeads,
+    precision: torch.dtype,
+    in_tiles: bool,
+    is_listed: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(draft_matrices, "has_tiles", lambda: in_tiles)
+    if is_listed:
+        list_shortly(monkeypatch, 1.0)
     own = native(heads, precision).tree(TREE.by_depth.levels)
     for rows in (1, 7, 101):
         context = context_of(rows)
@@ -92,6 +106,23 @@ def test_grown_trees(
     # What the test must catch.
     rolled = torch.cat([context.roots, tokens[:, 1:].roll(1, dims=1)], 1)
     assert shortfall(heads, context.hidden, rolled) > NEAR[precision]
+
+
+def test_a_shortlist_of_alike_tokens_holds_the_likeliest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens in families of 40: of states near one of these, a tenth of the vocabulary is enough."""
+    torch.manual_seed(3)
+    list_shortly(monkeypatch, 0.1)
+    heads = DraftHeads(1, WIDTH, 4000, sees_tokens=False).requires_grad_(False)
+    families = torch.randn(100, WIDTH)
+    tokens = (families[:, None] + 0.3 * torch.randn(100, 40, WIDTH)).flatten(0, 1)[torch.randperm(4000)]
+    heads.linears[0].weight.copy_(tokens)
+    context = replace(context_of(100), hidden=families)
+    wanted = heads.guesses(heads.states(families, 0), 0).topk(4).indices
+    tree = RankTree(((0,), (1,), (2,), (3,)))
+    assert torch.equal(native(heads).tree(tree.levels).grow(context)[:, 1:], wanted)
+    # What the test must catch: of tokens in no order, a tenth does not hold them.
+    monkeypatch.setattr(shortlist, "in_blocks_alike", lambda rows, size: torch.randperm(len(rows)))
+    assert (native(heads).tree(tree.levels).grow(context)[:, 1:] != wanted).float().mean() > 0.5
 
 
 def test_of_equals_the_first_comes_first(heads: DraftHeads) -> None:

@@ -155,6 +155,7 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     TAKE(space, qkv, CHUNK * (model->heads + 2 * model->kv_heads) * model->dim);
     TAKE(space, gated, CHUNK * intermediate);
     used += lay_out_stage(normed > intermediate ? normed : intermediate, base + used, &space->stage);
+    used += lay_out_listed(model->shortlist, base + used, &space->listed);
     TAKE(space, queries, CHUNK * attended);
     TAKE(space, rows, CHUNK);
     TAKE(space, bursts, CHUNK + 1);
@@ -227,6 +228,27 @@ static void narrow_states(const struct model *model, int64_t rows, struct worksp
         narrow(model->entering, space->qkv + r * rank, rank, space->normed + r * rank / model->entering);
 }
 
+/* Logits [rows, V] of what the head reads in space->normed; without a shortlist all of them. */
+static void read_head(const struct model *model, int64_t rows, struct workspace *space, float *logits) {
+    const struct shortlist *shortlist = model->shortlist;
+    const struct matrix *head = &model->head;
+    const word *x = space->normed;
+    struct listed *listed = &space->listed;
+    if (!shortlist) {
+        multiply_together(model, head, rows, x, logits, WRITE, space);
+        return;
+    }
+    multiply_together(model, &shortlist->means, rows, x, listed->promises, WRITE, space);
+    const float *promises = listed->promises;
+    for (int64_t row = 0; row < rows; row++, logits += head->outputs, x += head->inputs / model->entering) {
+        list_outputs(head, shortlist, promises, x, listed, &space->stage, &space->desks[0].bench);
+        for (int64_t token = 0; token < head->outputs; token++) logits[token] = -INFINITY;
+        for (int64_t at = 0; at < shortlist->panels * PANEL; at++)
+            if (listed->logits[at] > -INFINITY) logits[token_at(shortlist, listed, at)] = listed->logits[at];
+        promises += shortlist->means.outputs;
+    }
+}
+
 /* Writes the hidden states [.., D] and logits [.., V] of the chunk's wanted rows, and moves on behind them. */
 static void read_out(const struct model *model, int64_t rows, enum wanted wanted, struct workspace *space,
                      float **hidden, float **logits) {
@@ -239,7 +261,7 @@ static void read_out(const struct model *model, int64_t rows, enum wanted wanted
         *hidden += size;
     }
     narrow_states(model, scored, space);
-    multiply_together(model, &model->head, scored, space->normed, *logits, WRITE, space);
+    read_head(model, scored, space, *logits);
     *logits += scored * model->head.outputs;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bursts.h"
-#include "matrices.h"
+#include "shortlist.h"
 #include "team.h"
 
 struct layer {
@@ -23,6 +23,7 @@ struct model {
     const float *final_norm; /* [D] */
     const struct matrix *narrowing; /* [r, D], whose outputs the head reads, at most (H + 2 K) d and D; NULL: none */
     struct matrix head;
+    const struct shortlist *shortlist; /* of the head, whose other logits are -infinity; NULL: all are computed */
     const float *cosines, *sines; /* [positions, d / 2] */
     word *cache;
     int64_t aligned_layer, aligned_head; /* whose scores say which row of the prompt is spoken; -1: none */
@@ -51,5 +52,6 @@ struct workspace {
     struct row *rows;
     int64_t num_bursts, *bursts; /* of the chunk, and which row each begins with, up to the end */
     struct stage stage;
+    struct listed listed;
     struct desk desks[MEMBERS];
 };

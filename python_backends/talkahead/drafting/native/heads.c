@@ -1,6 +1,6 @@
 /* Draft heads: residual blocks on a hidden state, and the tree of their best tokens. */
 
-#include "../../backbone/native/matrices.h"
+#include "../../backbone/native/shortlist.h"
 #include "../../speculation/native/draws.h"
 
 /* K heads. Products enter as floats. */
@@ -10,6 +10,7 @@ struct heads {
     const float *inner_biases, *biases;    /* [K, H] and [K, D]; biases: of outward */
     const struct matrix *narrowings;       /* [K], of at most H outputs, which linears read; 0: these read states */
     const struct matrix *linears;          /* [K], of V outputs each */
+    const struct shortlist *shortlists;    /* [K], of the linears; 0: all outputs are computed, which lie in order */
     const float *token_rows;               /* [V, D], added where a token follows; 0: heads see the same state */
 };
 
@@ -33,8 +34,10 @@ struct to_come {
 };
 
 struct heads_room {
-    float *seen, *next, *inner, *states, *logits; /* [CHUNK, D] twice, [CHUNK, H], [CHUNK, D], [CHUNK, V] */
+    float *seen, *next, *inner, *states; /* [CHUNK, D] twice, [CHUNK, H], [CHUNK, D] */
+    float *logits;                       /* [CHUNK, V]; with shortlists [V], of tokens that were computed last */
     int64_t *best;                                /* [V] */
+    struct listed listed;
     struct stage stage;
 };
 
@@ -44,8 +47,9 @@ static int64_t lay_out_heads(const struct heads *heads, char *base, struct heads
     TAKE(room, next, CHUNK * heads->hidden);
     TAKE(room, inner, CHUNK * heads->inner);
     TAKE(room, states, CHUNK * heads->hidden);
-    TAKE(room, logits, CHUNK * heads->vocabulary);
+    TAKE(room, logits, (heads->shortlists ? 1 : CHUNK) * heads->vocabulary);
     TAKE(room, best, heads->vocabulary);
+    used += lay_out_listed(heads->shortlists, base + used, &room->listed);
     return used + lay_out_stage(widest, base + used, &room->stage);
 }
 
@@ -57,34 +61,29 @@ int64_t talkahead_heads_bytes(const struct heads *heads) {
 /* Nodes that may grow at one depth. */
 int64_t talkahead_heads_rows(void) { return CHUNK; }
 
-/* The `width` largest of logits [count], best first, of equals the first. */
-static void list_best(const float *logits, int64_t count, int64_t width, int64_t *best) {
-    int64_t found = 0;
-    for (int64_t first = 0; first < count; first += LANES) {
-        int64_t lanes = least(LANES, count - first);
-        uint32_t left = (1u << lanes) - 1; /* tokens to look at, a bit each */
-        if (found == width && lanes == LANES) left = lanes_above(load(logits + first), logits[best[width - 1]]);
-        for (; left; left &= left - 1) {
-            int64_t token = first + __builtin_ctz(left), place = found;
-            if (found == width && !(logits[token] > logits[best[width - 1]])) continue;
-            if (found < width) found++;
-            else place--;
-            for (; place > 0 && logits[token] > logits[best[place - 1]]; place--) best[place] = best[place - 1];
-            best[place] = token;
-        }
+/* The `count` tokens of the largest logits among those that are listed, best first; these stand in room->logits [V]. */
+static void list_shortly(const struct matrix *linear, const struct shortlist *shortlist, const float *promises,
+                         const word *x, int64_t count, struct heads_room *room) {
+    struct listed *listed = &room->listed;
+    list_outputs(linear, shortlist, promises, x, listed, &room->stage, &room->stage.bench);
+    list_best(listed->logits, shortlist->panels * PANEL, count, room->best);
+    for (int64_t place = 0; place < count; place++) {
+        int64_t at = room->best[place], token = token_at(shortlist, listed, at);
+        room->best[place] = token, room->logits[token] = listed->logits[at];
     }
 }
 
-/* The tokens that are likeliest to be drawn from logits [V], `width` at least, `depth` places behind a stream's root. */
-static void list_likely(const struct to_come *to_come, int64_t stream, int64_t depth, const float *logits,
-                        int64_t vocabulary, int64_t width, int64_t *best) {
-    const struct settings *settings = &to_come->settings;
-    int64_t is_drawn = to_come->draws.trials && settings->is_sampled[stream];
-    int64_t count = is_drawn && to_come->narrow > width ? least(to_come->narrow, vocabulary) : width;
-    list_best(logits, vocabulary, count, best);
-    if (is_drawn)
+/* Whether guesses are made for a stream's draws, not for the likeliest tokens. */
+static int is_drawn_for(const struct to_come *to_come, int64_t stream) {
+    return to_come->draws.trials && to_come->settings.is_sampled[stream];
+}
+
+/* Of the likeliest tokens, those first that are likeliest to be drawn `depth` places behind a stream's root. */
+static void order_likely(const struct to_come *to_come, int64_t stream, int64_t depth, const float *logits, int64_t count,
+                         int64_t *best) {
+    if (is_drawn_for(to_come, stream))
         to_come->order(&to_come->draws, to_come->keys[stream], to_come->positions[stream] + depth,
-                       settings->sharpness[stream] * to_come->confidence, logits, count, best);
+                       to_come->settings.sharpness[stream] * to_come->confidence, logits, count, best);
 }
 
 /* to = from, and what a token adds. */
@@ -113,24 +112,52 @@ static void pass_block(const struct heads *heads, int64_t head, int64_t rows, st
         product(heads->outward + head, rows, (const word *)room->inner, room->states, ADD, &room->stage);
 }
 
+/* What a head's linear layer reads of states [R, D], where it is narrowed. */
+static const word *read_by(const struct heads *heads, const struct heads_room *room) {
+    return (const word *)(heads->narrowings ? room->inner : room->states);
+}
+
+/* Logits [R, V] of states [R, D], or what each panel of a shortlist promises. */
+static void read_out(const struct heads *heads, int64_t head, int64_t rows, struct heads_room *room) {
+    if (heads->narrowings)
+        product(heads->narrowings + head, rows, (const word *)room->states, room->inner, WRITE, &room->stage);
+    const word *read = read_by(heads, room);
+    if (heads->shortlists)
+        product(&heads->shortlists[head].means, rows, read, room->listed.promises, WRITE, &room->stage);
+    else
+        product(heads->linears + head, rows, read, room->logits, WRITE, &room->stage);
+}
+
+/* The tokens that are likeliest to be drawn behind what has been read out as `row`, `width` at least. */
+static void list_likely(const struct heads *heads, int64_t head, const struct to_come *to_come, int64_t stream,
+                        int64_t row, int64_t width, struct heads_room *room) {
+    const struct matrix *linear = heads->linears + head;
+    int64_t vocabulary = heads->vocabulary, count = width;
+    float *logits = room->logits;
+    if (is_drawn_for(to_come, stream) && to_come->narrow > width) count = least(to_come->narrow, vocabulary);
+    if (heads->shortlists) {
+        const struct shortlist *shortlist = heads->shortlists + head;
+        list_shortly(linear, shortlist, room->listed.promises + row * shortlist->means.outputs,
+                     read_by(heads, room) + row * linear->inputs, count, room);
+    } else {
+        logits += row * vocabulary;
+        list_best(logits, vocabulary, count, room->best);
+    }
+    order_likely(to_come, stream, head + 1, logits, count, room->best);
+}
+
 /* The nodes of one depth of each of some trees, whose parents are seen: tokens [S, N] from `first` on, then what the
  * growing ones among them see. */
 static void grow_level(const struct heads *heads, const struct growth *growth, const struct to_come *to_come,
                        int64_t stream, int64_t level, int64_t growing, int64_t first, const int64_t *grows,
                        int64_t count, int64_t *tokens, struct heads_room *room) {
-    int64_t size = heads->hidden, vocabulary = heads->vocabulary, width = growth->widths[level];
+    int64_t size = heads->hidden;
     const int64_t *parents = growth->parents + first - 1, *ranks = growth->ranks + first - 1;
     pass_block(heads, level, count * growing, room);
-    const float *read = room->states;
-    if (heads->narrowings) {
-        product(heads->narrowings + level, count * growing, (const word *)read, room->inner, WRITE, &room->stage);
-        read = room->inner;
-    }
-    product(heads->linears + level, count * growing, (const word *)read, room->logits, WRITE, &room->stage);
+    read_out(heads, level, count * growing, room);
     for (int64_t row = 0; row < count; row++, tokens += growth->nodes) {
         for (int64_t parent = 0; parent < growing; parent++) {
-            list_likely(to_come, stream + row, level + 1, room->logits + (row * growing + parent) * vocabulary, vocabulary,
-                        width, room->best);
+            list_likely(heads, level, to_come, stream + row, row * growing + parent, growth->widths[level], room);
             for (int64_t node = 0; node < growth->sizes[level]; node++)
                 if (parents[node] == parent) tokens[first + node] = room->best[ranks[node]];
         }

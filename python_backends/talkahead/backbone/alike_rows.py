@@ -1,0 +1,52 @@
+"""Rows of a matrix in an order in which neighbours are alike, so that few of them need to be looked at to
+find the largest products with a vector.
+
+Shapes: V rows, D columns, B blocks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_LOOKS = 8
+"""At the rows of a part, to find along which direction it is halved, and again to settle its halves."""
+_LOOKED_AT = 4096
+"""Rows of a large part, for that: as many as have its direction."""
+
+
+def in_blocks_alike(rows: Tensor, size: int) -> Tensor:
+    """The order, int64 [V], of rows [V, D] in blocks of `size`, the last of which may be smaller.
+
+    A part is halved, in whole blocks, along the direction in which its rows differ most, and then by which of
+    both means a row is nearer to: two means of equal weight.
+    """
+    parts, done = [torch.arange(len(rows), device=rows.device)], []
+    while parts:
+        part = parts.pop()
+        if len(part) <= size:
+            done.append(part)
+            continue
+        place = -(-len(part) // size) // 2 * size
+        order = _order_along_differences(rows[part], place)
+        parts += [part[order[place:]], part[order[:place]]]
+    return torch.cat(done)
+
+
+def block_means(rows: Tensor, size: int) -> Tensor:
+    """[B, D], of rows [V, D] in whole blocks, the last of which may be smaller."""
+    return torch.stack([block.mean(0) for block in torch.split(rows, size)])
+
+
+def _order_along_differences(rows: Tensor, place: int) -> Tensor:
+    """In which the rows before a place differ the most from those behind it."""
+    some = rows[:: -(-len(rows) // _LOOKED_AT)]
+    some, place = some - some.mean(0), place * len(some) // len(rows)
+    direction = some[some.norm(dim=1).argmax()]
+    for _ in range(_LOOKS):
+        direction = some.T @ (some @ direction)
+        direction = direction / direction.norm().clamp_min(1e-30)
+    for _ in range(_LOOKS):
+        order = (some @ direction).argsort()
+        direction = some[order[place:]].mean(0) - some[order[:place]].mean(0)
+    return (rows @ direction).argsort()

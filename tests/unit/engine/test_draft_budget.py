@@ -112,6 +112,20 @@ def test_trials_cost_little() -> None:
     assert sum(size != usual(chosen) for size in chosen) <= 6_400 * 9 // 128 + 9
 
 
+def test_the_less_a_neighbour_promises_the_rarer_it_is_tried() -> None:
+    """16 streams on a CPU with AVX2: two nodes bring 0.84 of the speed that none do, and three 0.7."""
+    costs, gains = {1: 1.0, 2: 1.96, 3: 2.97}, {1: 1.0, 2: 1.65, 3: 2.07}
+    budget, chosen = DraftBudget(tuple(costs)), list[int]()
+    for _ in range(20_000):
+        chosen.append(size := budget.choose(16))
+        budget.observe_cost(16, size, 1e-3 * costs[size])
+        budget.observe_gain(size, gains[size], 16)
+    settled = chosen[4_000:]
+    assert 9 <= settled.count(3) < settled.count(2)  # both, for what a step costs may change
+    speed = sum(gains[size] for size in settled) / sum(costs[size] for size in settled)
+    assert speed > 0.99
+
+
 def test_a_machine_whose_speed_wanders_moves_as_good_as_nothing() -> None:
     """Others take much of it, for seconds at a time: what was seen then is no news of now."""
     budget, chosen = DraftBudget(SIZES), []
@@ -157,23 +171,23 @@ def test_drafts_that_have_become_bad_are_left_off(monkeypatch: pytest.MonkeyPatc
 
 RELATIVE_COSTS = {
     "tiles": {
-        1: (1, 1.15, 1.2, 1.25, 1.4, 1.5),
-        4: (1, 1.2, 1.3, 1.4, 1.7, 2.0),
-        16: (1, 1.5, 1.9, 2.3, 3.1, 4.0),
+        1: (1, 1.12, 1.16, 1.22, 1.4, 1.51),
+        4: (1, 1.16, 1.34, 1.51, 2.09, 2.53),
+        16: (1, 1.43, 2.04, 2.47, 3.83, 5.1),
     },
     "wide": {
-        1: (1, 1.5, 1.6, 1.75, 2.0, 2.2),
-        4: (1, 1.5, 1.75, 2.0, 2.5, 3.1),
-        16: (1, 1.65, 2.1, 2.5, 3.4, 4.4),
+        1: (1, 1.12, 1.21, 1.3, 1.48, 2.0),
+        4: (1, 1.56, 1.9, 2.32, 3.4, 4.42),
+        16: (1, 1.82, 2.62, 3.4, 5.0, 6.6),
     },
     "narrow": {
-        1: (1, 1.4, 1.6, 1.9, 2.5, 3.1),
-        4: (1, 1.8, 2.3, 2.9, 4.1, 5.2),
-        16: (1, 1.7, 2.2, 2.6, 3.6, 4.7),
+        1: (1, 1.3, 1.74, 2.2, 3.28, 4.11),
+        4: (1, 1.99, 2.98, 4.0, 6.0, 8.0),
+        16: (1, 1.96, 2.97, 4.0, 6.0, 8.0),
     },
 }
 """Steps with trees of `TREES` in plain ones, by streams: much the shipped talker's on three kinds of CPU."""
-TREES = {1: (0, 0.0), 2: (1, 0.56), 3: (2, 0.52), 4: (3, 0.43), 6: (3, 0.55), 8: (3, 0.61)}
+TREES = {1: (0, 0.0), 2: (1, 0.65), 3: (2, 0.535), 4: (3, 0.443), 6: (3, 0.56), 8: (3, 0.617)}
 """By nodes: guesses, and the chance of each."""
 
 

@@ -20,8 +20,8 @@ _SETTLING, _TRIAL = 3, 9
 are not counted; and steps of a trial, which therefore is more than one."""
 _TRIAL_SHARE = 0.005
 """Of the time, that trials of a neighbour may lose: the less it promises, the longer until it is tried again.
-Without, 16 streams of the shipped voice lost 5 % to trials on a CPU with AVX2, where two nodes cost 1.96 steps
-and bring 1.65 tokens, and three 2.97 and 2.07."""
+Without it, 16 streams of the shipped voice lost 5 % to trials on a CPU with AVX2, where two nodes cost 1.96
+steps and bring 1.65 tokens, and three 2.97 and 2.07."""
 _OUTLIER = 4.0
 """A step that takes so many times longer than usual was interrupted: it counts as this much longer."""
 

@@ -22,6 +22,8 @@ SHORTLISTED = 4096
 LOOKED_AT = 0.05
 """Of the others, sorted by likeness: the panels whose means promise the most. With the shipped heads'
 15,361 tokens they hold the likeliest 97 to 98 times of 100."""
+_FEWEST = 8
+"""Panels."""
 NativeShortlist = native_struct(Path(__file__).parent / "native" / "shortlist.h", "shortlist")
 
 
@@ -52,6 +54,6 @@ class Shortlist:
         return cls(order, rows[order], block_means(rows[order], panel))
 
     def as_native(self, means: NativeStruct) -> NativeStruct:
-        """With its means as they are packed; the tokens are as long there as this."""
-        panels = max(1, round(LOOKED_AT * len(self.means)))
+        """With its means as they are packed; the tokens are there as long as this is."""
+        panels = max(min(_FEWEST, len(self.means)), round(LOOKED_AT * len(self.means)))
         return NativeShortlist(means=means, tokens=self.order.data_ptr(), panels=panels)

@@ -82,6 +82,8 @@ class NativeHeads:
             token_rows=None if token_rows is None else packer.keep(token_rows),
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
+        self.num_guesses = vocabulary if shortlists is None else _guesses_of(shortlists[0])
+        """Tokens behind a node at most."""
 
     def _pack_outputs(self, weights: Sequence[Tensor]) -> Array[NativeStruct] | None:
         """Of each head [V, r], in order or as its shortlist has them."""
@@ -99,19 +101,30 @@ class NativeHeads:
         return NativeTree(self, levels)
 
 
+def _guesses_of(shortlist: NativeStruct) -> int:
+    """Of whole panels: the last one may be cut short."""
+    whole: int = (shortlist.panels - 1) * decoder_library().talkahead_panel()
+    return whole
+
+
 class NativeTree:
     """Heads that grow trees of one shape. What they work in is shared: one call at a time.
 
     Args:
         levels: at most K.
 
-    Raises ValueError for a tree with more growing nodes at a depth than pass through the heads together.
+    Raises ValueError for a tree with more growing nodes at a depth than pass through the heads together, or
+    with more tokens behind a node than they guess.
     """
 
     def __init__(self, heads: NativeHeads, levels: Sequence[TreeLevel]) -> None:
         most = max(1, *(len(level.grown) for level in levels))
         if most > (rows := heads.library.talkahead_heads_rows()):
             raise ValueError(f"{most} nodes have children at one depth of the tree, and at most {rows} may")
+        if (widest := max(level.width for level in levels)) > heads.num_guesses:
+            raise ValueError(
+                f"{widest} tokens stand behind one node of the tree, and at most {heads.num_guesses} may"
+            )
         self._heads = heads
         self._columns = {
             "sizes": torch.tensor([len(level.parents) for level in levels]),

@@ -139,6 +139,16 @@ def test_a_tree_that_grows_too_wide_is_refused(heads: DraftHeads) -> None:
         native(heads).tree(wide.levels)
 
 
+def test_a_tree_with_more_tokens_behind_a_node_than_are_listed_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    list_shortly(monkeypatch, 0.1)
+    heads = DraftHeads(1, WIDTH, 4000, sees_tokens=False).requires_grad_(False)
+    wide = RankTree(tuple((rank,) for rank in range(600)))
+    with pytest.raises(ValueError, match="600 tokens stand behind one node"):
+        native(heads).tree(wide.levels)
+
+
 @pytest.mark.parametrize(("trials", "temperature"), [(0, 0.7), (1, 0.7), (3, 0.7), (1, 0.0)])
 def test_a_drafter_proposes_the_same_in_c_and_with_tensors(
     heads: DraftHeads, trials: int, temperature: float

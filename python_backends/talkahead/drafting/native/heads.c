@@ -35,8 +35,8 @@ struct to_come {
 
 struct heads_room {
     float *seen, *next, *inner, *states; /* [CHUNK, D] twice, [CHUNK, H], [CHUNK, D] */
-    float *logits;                       /* [CHUNK, V]; with shortlists [V], of tokens that were computed last */
-    int64_t *best;                                /* [V] */
+    float *logits;                       /* [CHUNK, V]; with shortlists [V], of what was listed last */
+    int64_t *best;                       /* [V] */
     struct listed listed;
     struct stage stage;
 };

@@ -57,7 +57,7 @@ def test_without_a_gpu_one_sentence_says_so(capsys: pytest.CaptureFixture[str]) 
 
 def talker_of(checkpoint: Checkpoint, **changes: int) -> DeviceTalker:
     sizes = replace(Sizes(cache=20, room=90, rows=3, nodes=4), **changes)
-    return DeviceTalker(checkpoint, WAYS[-1], sizes, CPU, torch.float32, Replayed())
+    return DeviceTalker(checkpoint, SERVED, sizes, CPU, torch.float32, Replayed())
 
 
 def test_drafts_are_as_often_right_as_was_asked_for(checkpoint: Checkpoint) -> None:

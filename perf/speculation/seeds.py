@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from instruments.recipes import TUNED
 from perf.speculation.bench import Row
-from perf.speculation.plan import BLIND_HEADS, CARELESS_TOP_K, DRAFT_LM, HEADLINE_BIAS, HEADLINE_SIZE, Part
+from perf.speculation.plan import (
+    BLIND_HEADS,
+    BLIND_TOP_KS,
+    CARELESS_TOP_K,
+    DRAFT_LM,
+    HEADLINE_BIAS,
+    HEADLINE_SIZE,
+    Part,
+)
 
 Pick = Callable[[Row], bool]
 
@@ -99,6 +107,7 @@ _ABLATIONS: tuple[
     ("2 modules, no check of the end", (1.481, 1.481, 3.422, 3.220), _unchecked, ("mtp-blind", "mtp")),
 )
 """Of theirs, whose design the first of ours has."""
+_K_100, _K_500, _K_1000 = BLIND_TOP_KS
 TABLES = (
     SeedTable(
         "000 I",
@@ -161,17 +170,17 @@ TABLES = (
         "Tian et al. 2025, table I (Llasa-1B, 65,536 codes)",
         "their speed-up ratios are shares of drafts accepted, 28.92 + 12.76 %: 1.42 tokens a step, which is "
         "called the speed-up there. k counts as a share of the vocabulary: 100, 500, 1000 of 65,536 are 23, "
-        "117, 234 of ours, and rows of 32, 128, 256 stand beside them. Theirs are blind but for the last two "
-        "lines (DPSK there), whose loss ours have not: ours learn the talker's distribution too, and later "
-        "modules count less",
+        f"117, 234 of ours, and rows of {', '.join(map(str, BLIND_TOP_KS))} stand beside them. Theirs are "
+        "blind but for the last two lines (DPSK there), whose loss ours have not: ours learn the talker's "
+        "distribution too, and later modules count less",
         (
-            SeedRow("1 module, k 100", 1.278, 1.278, 2.642, 3.220, _topk("mtp-1-blind", 32)),
-            SeedRow("1 module, k 500", 1.398, 1.398, 2.745, 3.220, _topk("mtp-1-blind", 128)),
-            SeedRow("1 module, k 1000", 1.460, 1.460, 3.080, 3.220, _topk("mtp-1-blind", 256)),
-            SeedRow("2 modules, k 100", 1.417, 1.417, 2.499, 3.220, _topk("mtp-blind", 32)),
-            SeedRow("2 modules, k 500", 1.479, 1.479, 3.070, 3.220, _topk("mtp-blind", 128)),
-            SeedRow("1 module that sees tokens, k 500", 1.426, 1.426, 4.485, 3.220, _topk("mtp-1", 128)),
-            SeedRow("2 modules that see tokens, k 500", 1.493, 1.493, 4.728, 3.220, _topk("mtp", 128)),
+            SeedRow("1 module, k 100", 1.278, 1.278, 2.642, 3.220, _topk("mtp-1-blind", _K_100)),
+            SeedRow("1 module, k 500", 1.398, 1.398, 2.745, 3.220, _topk("mtp-1-blind", _K_500)),
+            SeedRow("1 module, k 1000", 1.460, 1.460, 3.080, 3.220, _topk("mtp-1-blind", _K_1000)),
+            SeedRow("2 modules, k 100", 1.417, 1.417, 2.499, 3.220, _topk("mtp-blind", _K_100)),
+            SeedRow("2 modules, k 500", 1.479, 1.479, 3.070, 3.220, _topk("mtp-blind", _K_500)),
+            SeedRow("1 module that sees tokens, k 500", 1.426, 1.426, 4.485, 3.220, _topk("mtp-1", _K_500)),
+            SeedRow("2 modules that see tokens, k 500", 1.493, 1.493, 4.728, 3.220, _topk("mtp", _K_500)),
         ),
     ),
     SeedTable(

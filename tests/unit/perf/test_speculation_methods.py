@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+from math import log2
 from pathlib import Path
 from typing import Any
 
 import pytest
+from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Preserves
 
+from instruments.environment import REPOSITORY
 from instruments.recipes import DRAFTS, TALKERS
 from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Method, Talker
-from perf.speculation.plan import MTP, TOP_KS, Absent, Part, absent, chosen, near, plans, same_trees
+from perf.speculation.plan import (
+    BLIND_TOP_KS,
+    MTP,
+    TOP_KS,
+    Absent,
+    Part,
+    absent,
+    chosen,
+    near,
+    plans,
+    same_trees,
+)
+from perf.speculation.seeds import TABLES
 
 
 def _put(path: Path, value: Any) -> None:  # noqa: ANN401
@@ -151,3 +166,12 @@ def test_a_row_belongs_to_the_files_that_it_was_measured_with(found: Installatio
     weights.write_bytes(b"other")
     assert not found.is_current("shipped", "mtp", before)
     assert not found.is_current("tuned", "mtp", before)
+
+
+def test_the_paper_s_k_are_compared_as_shares_of_the_shipped_vocabulary() -> None:
+    """100, 500 and 1,000 of 65,536 codes, and the nearest power of two beside each."""
+    codes = Checkpoint(REPOSITORY / "talker" / "1").config.eos
+    shares = [round(k * codes / 65_536) for k in (100, 500, 1_000)]
+    assert tuple(2 ** round(log2(share)) for share in shares) == BLIND_TOP_KS
+    (told,) = (table.remark for table in TABLES if table.name == "003 I")
+    assert f"are {shares[0]}, {shares[1]}, {shares[2]} of ours" in told

@@ -73,19 +73,6 @@ static void list_shortly(const struct matrix *linear, const struct shortlist *sh
     }
 }
 
-/* Whether guesses are made for a stream's draws, not for the likeliest tokens. */
-static int is_drawn_for(const struct to_come *to_come, int64_t stream) {
-    return to_come->draws.trials && to_come->settings.is_sampled[stream];
-}
-
-/* Of the likeliest tokens, those first that are likeliest to be drawn `depth` places behind a stream's root. */
-static void order_likely(const struct to_come *to_come, int64_t stream, int64_t depth, const float *logits, int64_t count,
-                         int64_t *best) {
-    if (is_drawn_for(to_come, stream))
-        to_come->order(&to_come->draws, to_come->keys[stream], to_come->positions[stream] + depth,
-                       to_come->settings.sharpness[stream] * to_come->confidence, logits, count, best);
-}
-
 /* to = from, and what a token adds. */
 static void tell(const struct heads *heads, const float *from, int64_t token, float *to) {
     const float *added = heads->token_rows + token * heads->hidden;
@@ -131,10 +118,11 @@ static void read_out(const struct heads *heads, int64_t head, int64_t rows, stru
 /* The tokens that are likeliest to be drawn behind what has been read out as `row`, `width` at least. */
 static void list_likely(const struct heads *heads, int64_t head, const struct to_come *to_come, int64_t stream,
                         int64_t row, int64_t width, struct heads_room *room) {
+    const struct settings *settings = &to_come->settings;
     const struct matrix *linear = heads->linears + head;
-    int64_t vocabulary = heads->vocabulary, count = width;
+    int64_t vocabulary = heads->vocabulary, is_drawn = to_come->draws.trials && settings->is_sampled[stream];
+    int64_t count = is_drawn && to_come->narrow > width ? least(to_come->narrow, vocabulary) : width;
     float *logits = room->logits;
-    if (is_drawn_for(to_come, stream) && to_come->narrow > width) count = least(to_come->narrow, vocabulary);
     if (heads->shortlists) {
         const struct shortlist *shortlist = heads->shortlists + head;
         list_shortly(linear, shortlist, room->listed.promises + row * shortlist->means.outputs,
@@ -143,7 +131,9 @@ static void list_likely(const struct heads *heads, int64_t head, const struct to
         logits += row * vocabulary;
         list_best(logits, vocabulary, count, room->best);
     }
-    order_likely(to_come, stream, head + 1, logits, count, room->best);
+    if (is_drawn)
+        to_come->order(&to_come->draws, to_come->keys[stream], to_come->positions[stream] + head + 1,
+                       settings->sharpness[stream] * to_come->confidence, logits, count, room->best);
 }
 
 /* The nodes of one depth of each of some trees, whose parents are seen: tokens [S, N] from `first` on, then what the

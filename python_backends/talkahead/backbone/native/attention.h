@@ -194,25 +194,40 @@ static int64_t gather_values(const struct model *model, const word *values, cons
     return steps;
 }
 
+/* Queries of the same row as this one, from it on. */
+INLINE int64_t queries_beside(const struct block *block, int64_t query) {
+    return least(block->group - (block->first + query) % block->group, block->count - query);
+}
+
+/* Brings the scores of what a tree's row sees next to each other, and weighs them; for `count` queries of the row. */
+static void weigh_seen(const struct model *model, const struct row *row, const struct block *block, int64_t query,
+                       int64_t count, struct desk *desk, float *totals) {
+    int64_t past = row->past, stride = stride_of_positions(model), width = scores_of(model);
+    int64_t own = list_seen(row, block->parents, past, desk->seen), end = past + own;
+    for (int64_t i = query; i < query + count; i++) {
+        float *scores = desk->scores + i * width;
+        for (int64_t j = 0; j < own; j++) scores[past + j] = scores[desk->seen[j]];
+        totals[i] = exponentiate(model->packing, scores, end, blocks_of(stride, end) * stride);
+    }
+}
+
 /* A tree's rows: the past is mixed for all of them at once, then each goes on with its own ancestors. */
 static void attend_tree(const struct model *model, const struct block *block, struct desk *desk, float *totals) {
     int64_t past = row_behind(block, 0)->past, stride = stride_of_positions(model), width = scores_of(model);
     int64_t shared = model->in_tiles ? past / stride * stride : past / model->packing * model->packing;
     const word *values = block->keys + stretch_of(model);
-    for (int64_t query = 0; query < block->count; query++) {
-        float *scores = desk->scores + query * width;
-        const struct row *row = row_behind(block, query);
-        int64_t count = list_seen(row, block->parents, past, desk->seen);
-        for (int64_t j = 0; j < count; j++) scores[past + j] = scores[desk->seen[j]];
-        totals[query] = exponentiate(model->packing, scores, past + count, blocks_of(stride, past + count) * stride);
+    for (int64_t query = 0, size; query < block->count; query += size) {
+        size = queries_beside(block, query);
+        weigh_seen(model, row_behind(block, query), block, query, size, desk, totals);
     }
     mix_values(model, block->count, values, shared / model->packing, desk->scores, desk->mixed, WRITE,
                &desk->bench);
-    for (int64_t query = 0; query < block->count; query++) {
+    for (int64_t query = 0, size; query < block->count; query += size) {
+        size = queries_beside(block, query);
         int64_t count = list_seen(row_behind(block, query), block->parents, shared, desk->seen);
         int64_t known = query ? past - shared : 0; /* the past is the same for all */
         int64_t steps = gather_values(model, values, desk->seen, known, count, desk->tail);
-        mix_values(model, 1, desk->tail, steps, desk->scores + query * width + shared / model->packing,
+        mix_values(model, size, desk->tail, steps, desk->scores + query * width + shared / model->packing,
                    desk->mixed + query * model->dim, CONTINUE, &desk->bench);
     }
 }

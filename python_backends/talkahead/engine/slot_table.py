@@ -134,30 +134,22 @@ class SlotTable:
 
     def _add_several(self, drawn: Drawn) -> None:
         """What lies behind the end of speech, or finds no room, has not been committed."""
-        slots, committed = drawn.slots, np.zeros_like(drawn.counts)
-        for column in range(int(drawn.counts.max())):
-            committed += self._add_column(slots, drawn.tokens[:, column], column < drawn.counts)
+        slots, columns = drawn.slots, np.arange(drawn.counts.max())
+        tokens, before = drawn.tokens[:, : len(columns)], self.counts[slots]
+        most = np.where(self.ended[slots], 0, np.minimum(drawn.counts, self.frames.shape[1] - before))
+        is_end = self._ends(tokens) & (columns < most[:, None])
+        ends = is_end.any(axis=1)
+        spoken = np.where(ends, is_end.argmax(axis=1), most)
+        rows, places = (columns < spoken[:, None]).nonzero()
+        self.frames[slots[rows], before[rows] + places] = tokens[rows, places]
+        self.counts[slots] = before + spoken
+        self.ended[slots] |= ends
+        committed = spoken + ends
         self.totals[slots, 1] += drawn.num_drafted
         self.totals[slots, 2] += np.minimum(committed, drawn.counts - 1)
         self.committed[slots, np.minimum(committed, MOST_COMMITTED)] += 1
 
-    def _add_column(
-        self,
-        slots: npt.NDArray[np.int64],
-        tokens: npt.NDArray[np.int64],
-        valid: npt.NDArray[np.bool_],
-    ) -> npt.NDArray[np.bool_]:
-        """A token [S, C] per row, where there is one, the segment goes on and its slot has room: bool [S]."""
-        counts, ended = self.counts[slots], self.ended[slots]
-        live = valid & ~ended & (counts < self.frames.shape[1])
-        ended |= live & self._ends(tokens)
-        is_frame = live & ~ended
-        self.frames[slots[is_frame], counts[is_frame]] = tokens[is_frame]
-        self.counts[slots] = counts + is_frame
-        self.ended[slots] = ended
-        return live
-
     def _ends(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which tokens [S, C] end their segments, bool [S]: those with the end of speech in any codebook."""
-        ends: npt.NDArray[np.bool_] = (tokens == self._eos).any(axis=1)
+        """Which tokens [.., C] end their segments: those with the end of speech in any codebook."""
+        ends: npt.NDArray[np.bool_] = (tokens == self._eos).any(axis=-1)
         return ends

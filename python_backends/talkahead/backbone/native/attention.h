@@ -139,7 +139,6 @@ static void score_keys(const struct model *model, const struct block *block, int
     int64_t steps = model->dim / model->packing, width = scores_of(model);
     struct task task = {block->keys, PANEL, steps, block->queries, steps, desk->scores, width, WRITE};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
-        task.next = first + PANEL < end ? task.panel + steps * PANEL : block->keys + stretch_of(model);
         meet(model, block->count, vectors_for(end - first), &task, &desk->bench);
     }
 }
@@ -149,8 +148,7 @@ static void mix_values(const struct model *model, int64_t count, const word *val
                        const float *scores, float *out, enum mode mode, struct bench *bench) {
     int64_t dim = model->dim;
     struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
-    task.next = values + stretch_of(model);
-    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.next += width, task.out += width) {
+    for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
         width = next_width(dim - at);
         meet(model, count, (int)(width / LANES), &task, bench);
     }

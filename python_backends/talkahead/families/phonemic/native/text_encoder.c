@@ -115,7 +115,6 @@ static void mix(const float *keys, const float *values, int64_t stride, int64_t 
     int64_t wide = padded(rows) + LANES;
     float totals[ROWS], scale = 1.0f / sqrtf((float)dim);
     struct task task = {(const word *)keys, PANEL, dim, (const word *)queries, stride, scores, wide, WRITE};
-    task.next = task.panel;
     for (int64_t first = 0; first < rows; first += PANEL, task.panel += dim * PANEL, task.out += PANEL)
         multiply((int)count, VECTORS, FLOAT32, &task);
     for (int64_t query = 0; query < count; query++) {
@@ -124,7 +123,6 @@ static void mix(const float *keys, const float *values, int64_t stride, int64_t 
         totals[query] = exponentiate(1, own, rows, blocks_of(LANES, rows) * LANES);
     }
     task = (struct task){(const word *)values, stride, rows, (const word *)scores, wide, queries, stride, WRITE};
-    task.next = task.panel;
     for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
         width = next_width(dim - at);
         multiply((int)count, (int)(width / LANES), FLOAT32, &task);

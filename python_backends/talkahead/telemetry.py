@@ -36,8 +36,8 @@ _STAGES = {
     "emit": "Seconds until Triton had taken what the talker sends, a window or an end",
 }
 _LULL_S = 0.02
-"""After a number was told: what comes meanwhile is told together. A thread that is woken for each step costs the
-one that wakes it a system call: 2 of 30 ms a second of speech for one stream."""
+"""After a number was told: what comes meanwhile is told together. A thread that is woken for each step costs
+the one that wakes it a system call: 2 of 30 ms a second of speech for one stream."""
 _MOST_COMMITTED = 8
 """Tokens of a step that are told apart; more count as so many."""
 
@@ -321,7 +321,7 @@ class _Listeners:
 
 
 class _Pool:
-    """The gauges. They are told at every change of any, and sent as they are at last, where they have changed."""
+    """The gauges. They are told at every change of any; as they are at last, what has changed is sent."""
 
     def __init__(self, page: _Page) -> None:
         abouts = {

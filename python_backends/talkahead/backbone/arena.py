@@ -30,7 +30,8 @@ class Arena:
 
 def _block(num_bytes: int) -> Tensor:
     """In large pages where the system grants them; what nobody touches takes no memory."""
-    memory = mmap.mmap(-1, num_bytes + _PAGE)
+    # Private: of shared memory, which is Python's default, most systems grant none in large pages.
+    memory = mmap.mmap(-1, num_bytes + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(AttributeError, OSError):  # not Linux, or a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     block = torch.frombuffer(memory, dtype=torch.uint8)

@@ -19,6 +19,7 @@ from talkahead.backbone.decoder_choice import (
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_matrix import INT4
 from talkahead.backbone.slot_decoder import SlotDecoder
 
 _CATCH_UP = 8
@@ -68,9 +69,17 @@ class DraftPool:
         max_positions: int,
         device: str = "cpu",
         choice: DecoderChoice = DecoderChoice.AUTO,
+        target: torch.dtype = torch.float32,
     ) -> Self:
-        """As cheap as this machine drafts: what a draft loses by rounding is a guess now and then."""
-        return cls(num_slots, max_positions, cheapest_precision(device, choice), device, choice)
+        """As cheap as this machine drafts: what a draft loses by rounding is a guess now and then.
+
+        Args:
+            target: of the target's products. A talker that is read in four bits is one that memory bounds,
+                and so is its draft; one that stays in the cache loses more by four bits than they save.
+        """
+        dtype = cheapest_precision(device, choice)
+        is_narrower = target is INT4 and dtype is torch.int8
+        return cls(num_slots, max_positions, INT4 if is_narrower else dtype, device, choice)
 
     def count(self, config: DecoderConfig, ahead: int) -> DecoderMemory:
         """What `decoder` will take, of weights that were read as float32."""

@@ -178,7 +178,8 @@ def _load_methods(config: ModelConfig, backbone: Backbone, offer: Offer) -> Meth
 
 def _draft_pool(config: ModelConfig, num_slots: int, max_positions: int, device: torch.device) -> DraftPool:
     choice = _chosen(config, "decoder", DecoderChoice.AUTO)
-    return DraftPool.serving(num_slots, max_positions, str(device), choice)
+    own = _chosen(config, "precision", Precision.FLOAT32).dtype
+    return DraftPool.serving(num_slots, max_positions, str(device), choice, target=own)
 
 
 def _chosen(config: ModelConfig, name: str, default: _Choice) -> _Choice:

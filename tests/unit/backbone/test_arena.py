@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
+import pytest
 import torch
 from talkahead.backbone.arena import Arena
 
@@ -30,3 +32,17 @@ def test_a_piece_outlives_its_arena() -> None:
     gc.collect()
     piece.fill_(7)
     assert torch.equal(piece, torch.full_like(piece, 7))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells how memory is mapped")
+def test_memory_is_private() -> None:
+    """Of shared memory most systems grant nothing in large pages."""
+    piece = Arena().take(1 << 26)
+    address = piece.data_ptr()
+    for line in Path("/proc/self/maps").read_text(encoding="ascii").splitlines():
+        bounds, permissions, *_ = line.split()
+        first, beyond = (int(bound, 16) for bound in bounds.split("-"))
+        if first <= address < beyond:
+            assert permissions == "rw-p"
+            return
+    raise AssertionError("it is mapped nowhere")

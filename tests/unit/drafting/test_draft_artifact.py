@@ -12,6 +12,7 @@ from talkahead.backbone import decoder_choice
 from talkahead.backbone.decoder_choice import DecoderChoice
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.native_matrix import INT4
 from talkahead.config import RequestOptions
 from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, load_drafter, target_hash
@@ -152,5 +153,7 @@ def test_drafts_are_served_as_narrow_as_the_cpu_multiplies(monkeypatch: pytest.M
         known = {torch.float32, able}
         monkeypatch.setattr(decoder_choice, "can_multiply", known.__contains__)
         assert DraftPool.serving(ROWS, POSITIONS).dtype is able
+        as_its_target = INT4 if able is torch.int8 else able
+        assert DraftPool.serving(ROWS, POSITIONS, target=INT4).dtype is as_its_target
     assert DraftPool.serving(ROWS, POSITIONS, choice=DecoderChoice.TORCH).dtype is torch.float32
     assert DraftPool.serving(ROWS, POSITIONS, "cuda").dtype is torch.bfloat16

@@ -21,7 +21,7 @@
 /* Layers */
 
 #define GATES 16 /* that lie together, before as many ups */
-#define MOST_PARTS 8 /* of what a team shares */
+#define MOST_PARTS 16 /* of what a team shares: Llasa-1B's steps on two threads take 0.95 to 0.97 of their time with 8 */
 #define SLICE 64 /* gates and ups that are computed together: whole panels, whatever vectors there are */
 
 /* RMSNorm of x [hidden], as words, which may lie over it. */

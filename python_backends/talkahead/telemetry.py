@@ -164,9 +164,9 @@ class Telemetry:
     def _run(self) -> None:
         while self._do(self._jobs.get()):
             if self._jobs.empty():
-                self._settle()
+                self._do(self._settle)
                 self._is_closing.wait(_LULL_S)
-        self._settle()
+        self._do(self._settle)
 
     def _settle(self) -> None:
         """Nothing more is to be told for now: what is worth telling only as it is at last is told."""

@@ -87,6 +87,18 @@ def test_a_gauge_is_sent_as_it_is_at_last_when_it_has_changed() -> None:
     assert metrics["talkahead_predicted_first_chunk_seconds"] == [0.04]
 
 
+def test_a_gauge_that_fails_is_lost_alone() -> None:
+    metrics = Metrics()
+    telemetry = TalkerTelemetry(metrics)
+    inverse: list[float] = []
+    metrics.MetricFamily(OPEN_STREAMS, "", 1).Metric({}).set = lambda value: inverse.append(1 / value)  # type: ignore[method-assign]
+    telemetry.pool(replace(IDLE, open_streams=0))
+    telemetry.heard(0.1, 0.045, None)
+    telemetry.close()
+    assert not inverse and metrics["talkahead_audio_seconds_total"] == [0.1]
+    assert metrics.Logger.warnings == ["a metric is lost: ZeroDivisionError: division by zero"]
+
+
 def test_what_listeners_experience() -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)

@@ -197,9 +197,11 @@ INLINE int64_t queries_beside(const struct block *block, int64_t query) {
     return least(block->group - (block->first + query) % block->group, block->count - query);
 }
 
-/* Brings the scores of what a tree's row sees next to each other, and weighs them; for `count` queries of the row. */
-static void weigh_seen(const struct model *model, const struct row *row, const struct block *block, int64_t query,
-                       int64_t count, struct desk *desk, float *totals) {
+/* Brings the scores of what a tree's row sees next to each other, and weighs them; for `count` queries of the row, from
+ * `query` on. */
+static void weigh_seen(const struct model *model, const struct block *block, int64_t query, int64_t count,
+                       struct desk *desk, float *totals) {
+    const struct row *row = row_behind(block, query);
     int64_t past = row->past, stride = stride_of_positions(model), width = scores_of(model);
     int64_t own = list_seen(row, block->parents, past, desk->seen), end = past + own;
     for (int64_t i = query; i < query + count; i++) {
@@ -216,7 +218,7 @@ static void attend_tree(const struct model *model, const struct block *block, st
     const word *values = block->keys + stretch_of(model);
     for (int64_t query = 0, size; query < block->count; query += size) {
         size = queries_beside(block, query);
-        weigh_seen(model, row_behind(block, query), block, query, size, desk, totals);
+        weigh_seen(model, block, query, size, desk, totals);
     }
     mix_values(model, block->count, values, shared / model->packing, desk->scores, desk->mixed, WRITE,
                &desk->bench);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.observability.promql import CHOSEN, mean, now, quantile, rate, ratio, share_up_to
+from deploy.observability.promql import CHOSEN, now, quantile, rate, ratio, share_up_to
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,18 @@ _SMOOTH = Question(
     (
         Panel(
             "From one chunk to the next",
-            "Longer than a chunk lasts is no harm while the listener has audio left: see beside.",
+            "The longest of each stream. More than a chunk lasts is no harm while there is audio left: "
+            "see beside.",
             "s",
-            _quantiles("talkahead_chunk_gap_seconds"),
+            _quantiles("talkahead_longest_gap_seconds"),
         ),
         Panel(
-            "Chunks that came late, or almost",
-            "The share of chunks whose listener had run dry when they came, or had less than 50 ms left.",
+            "Streams that ran dry, or almost",
+            "The share of streams whose listener had no audio left when a chunk came, or less than 20 ms.",
             "percentunit",
             (
-                Line("dry", share_up_to("0", "talkahead_slack_seconds")),
-                Line("under 50 ms", share_up_to("0.05", "talkahead_slack_seconds")),
+                Line("dry", share_up_to("0", "talkahead_least_slack_seconds")),
+                Line("under 20 ms", share_up_to("0.02", "talkahead_least_slack_seconds")),
             ),
             limit=0.01,
         ),
@@ -127,7 +128,7 @@ _FULL = Question(
             "The share of time that each spends in steps, or in passes. At 1 it is the bottleneck.",
             "percentunit",
             (
-                Line("talker {{instance}}", rate("talkahead_step_seconds_sum", by="instance")),
+                Line("talker {{instance}}", rate("talkahead_step_seconds_total", by="instance")),
                 Line("codec {{instance}}", rate("talkahead_vocoder_seconds_sum", by="instance")),
             ),
             limit=0.9,
@@ -181,7 +182,8 @@ _DRAFTING = Question(
             "s",
             (
                 Line(
-                    "{{streams}} streams, {{nodes}} nodes", mean("talkahead_step_seconds", "streams, nodes")
+                    "{{streams}} streams, {{nodes}} nodes",
+                    ratio("talkahead_step_seconds_total", "talkahead_steps_total", "streams, nodes"),
                 ),
                 Line(
                     "plain, alone, at the start",

@@ -27,11 +27,6 @@ def quantile(share: float, histogram: str) -> str:
     return f"histogram_quantile({share:g}, {rate(f'{histogram}_bucket', by='le')})"
 
 
-def mean(histogram: str, by: str = "") -> str:
-    """Of a histogram's observations."""
-    return ratio(f"{histogram}_sum", f"{histogram}_count", by)
-
-
 def share_up_to(bound: str, histogram: str) -> str:
     """Of a histogram's observations, those up to one of its bounds."""
     # Prometheus 3 writes whole bounds as 0.0, earlier ones as they come.

@@ -1,7 +1,9 @@
 """What a model tells Prometheus about itself, through Triton's metrics page.
 
 Triton's own compute times mean nothing for a model that works in the background, hence these. A report is a
-call to the server's process, so they leave from a thread of their own: whoever reports returns at once.
+call to the server's process and back, so they leave from a thread of their own: whoever reports returns at
+once. Counters and gauges are told as they are at last, one call each for all that came meanwhile; Triton's
+histograms take one value a call, so none is of what happens in every step or to every chunk.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Protocol
@@ -18,13 +21,9 @@ from typing import Any, Protocol
 from talkahead.errors import Code, TalkaheadError
 from talkahead.types import Ending, StepWay, StreamAccount
 
-OPEN_STREAMS = "talkahead_open_streams"
-"""Streams whose client has not had the end yet: draining waits until this is 0."""
-
 SPEECH_BUCKETS_S = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of what a listener waits: fine where nobody minds, coarse where everybody does."""
 STAGE_BUCKETS_S = (0.001, 0.002, 0.005, *SPEECH_BUCKETS_S)
-STEP_BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 1.0)
 
 _STAGES = {
     "frontend": "Seconds from a request to its first segment: checks, normalisation, phonemes",
@@ -35,9 +34,9 @@ _STAGES = {
     "first_window": "Seconds from a stream's first segment at the talker to its first window's leaving",
     "emit": "Seconds until Triton had taken what the talker sends, a window or an end",
 }
-_LULL_S = 0.02
-"""After a number was told: what comes meanwhile is told together. A thread that is woken for each step costs
-the one that wakes it a system call: 2 of 30 ms a second of speech for one stream."""
+_LULL_S = 0.1
+"""After numbers were told: what comes meanwhile is told together. Every call costs both processes a wait for
+the other, some 60 us of a machine that is full."""
 _MOST_COMMITTED = 8
 """Tokens of a step that are told apart; more count as so many."""
 
@@ -106,6 +105,21 @@ class _Family:
         return self._metrics[key]
 
 
+class _Counts:
+    """What counters are to be raised by."""
+
+    def __init__(self) -> None:
+        self._raises: dict[Metric, float] = {}
+
+    def add(self, counter: Metric, value: float = 1) -> None:
+        self._raises[counter] = self._raises.get(counter, 0) + value
+
+    def taken(self) -> dict[Metric, float]:
+        """Since they were taken last."""
+        raises, self._raises = self._raises, {}
+        return raises
+
+
 class _Page:
     """Makes what is on Triton's metrics page."""
 
@@ -136,6 +150,7 @@ class Telemetry:
             for stage in stages
         }
         self._histograms = {stage: family.of(model=model) for stage, family in self._stages.items()}
+        self._counts = _Counts()
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
@@ -164,12 +179,14 @@ class Telemetry:
     def _run(self) -> None:
         while self._do(self._jobs.get()):
             if self._jobs.empty():
-                self._do(self._settle)
+                self._settle()
                 self._is_closing.wait(_LULL_S)
-        self._do(self._settle)
+        self._settle()
 
     def _settle(self) -> None:
-        """Nothing more is to be told for now: what is worth telling only as it is at last is told."""
+        """Nothing more is to be told for now: what is told as it is at last is told, each by itself."""
+        for counter, value in self._counts.taken().items():
+            self._do(partial(counter.increment, value))
 
     def _do(self, job: Callable[[], None] | None) -> bool:
         """False when there is nothing more to come."""
@@ -197,7 +214,7 @@ class FrontendTelemetry(Telemetry):
     def refused(self, error: Exception) -> None:
         """A request was answered with an error; what is not ours to expect counts as INTERNAL."""
         code = error.code if isinstance(error, TalkaheadError) else Code.INTERNAL
-        self._post(lambda: self._refused.of(code=code).increment(1))
+        self._post(lambda: self._counts.add(self._refused.of(code=code)))
 
 
 class TalkerTelemetry(Telemetry):
@@ -205,10 +222,10 @@ class TalkerTelemetry(Telemetry):
 
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics, "talker", ("queue", "prefill", "first_window", "emit"))
-        self._listeners = _Listeners(self._page)
+        self._listeners = _Listeners(self._page, self._counts)
         self._pool = _Pool(self._page)
-        self._steps = _Steps(self._page)
-        self._speculation = _Speculation(self._page)
+        self._steps = _Steps(self._page, self._counts)
+        self._speculation = _Speculation(self._page, self._counts)
         self._default_pair = self._page.gauge(
             "talkahead_default_pair", "1 for the pair of requests that ask for none"
         )
@@ -228,22 +245,23 @@ class TalkerTelemetry(Telemetry):
             "Steps of the talker on a GPU: replayed as one graph, their forward alone, or eager",
         )
         counters = {way: ways.of(way=way) for way in StepWay}
-        return lambda way: self._post(lambda: counters[way].increment(1))
+        return lambda way: self._post(lambda: self._counts.add(counters[way]))
 
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""
         self._post(lambda: self._steps.observe(seconds, streams, nodes))
 
-    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+    def heard(self, seconds: float, first_chunk_s: float | None) -> None:
         """See `EngineTelemetry`."""
-        self._post(lambda: self._listeners.heard(seconds, wait_s, slack_s))
+        self._post(lambda: self._listeners.heard(seconds, first_chunk_s))
 
     def pool(self, load: Load) -> None:
         """See `EngineTelemetry`."""
         self._post(lambda: self._pool.note(load))
 
     def _settle(self) -> None:
-        self._pool.show()
+        super()._settle()
+        self._do(self._pool.show)
 
     def spoken(
         self, drafter: str, verifier: str, drafted: int, accepted: int, committed: Sequence[int]
@@ -255,7 +273,8 @@ class TalkerTelemetry(Telemetry):
         """See `EngineTelemetry`."""
 
         def report() -> None:
-            self._ended.of(reason=account.ending).increment(1)
+            self._counts.add(self._ended.of(reason=account.ending))
+            self._listeners.ended(account)
             figures = {
                 name: round(value, 3) if isinstance(value, float) else value
                 for name, value in asdict(account).items()
@@ -280,20 +299,22 @@ class TalkerTelemetry(Telemetry):
 class _Listeners:
     """What those experience who listen."""
 
-    def __init__(self, page: _Page) -> None:
+    def __init__(self, page: _Page, counts: _Counts) -> None:
+        self._counts = counts
         self._first_chunk = page.histogram(
             "talkahead_first_chunk_seconds",
             "Seconds from a request to its first audio, in the server",
             SPEECH_BUCKETS_S,
         )
-        self._chunk_gap = page.histogram(
-            "talkahead_chunk_gap_seconds",
-            "Seconds from one chunk of audio to the stream's next",
+        self._longest_gap = page.histogram(
+            "talkahead_longest_gap_seconds",
+            "Seconds from one chunk of audio to the next, the longest of each stream that ended",
             SPEECH_BUCKETS_S,
         )
-        self._slack = page.histogram(
-            "talkahead_slack_seconds",
-            "Seconds of audio that a listener still had when the next chunk came, 0 of one who had run dry",
+        self._least_slack = page.histogram(
+            "talkahead_least_slack_seconds",
+            "Seconds of audio that a listener had left when a chunk came, the least of each ended stream: "
+            "0 of one who had run dry",
             (0.0, *SPEECH_BUCKETS_S),
         )
         self._audio = page.counter("talkahead_audio_seconds_total", "Seconds of audio that listeners got")
@@ -303,21 +324,24 @@ class _Listeners:
         self._late_s = page.counter(
             "talkahead_late_seconds_total", "Seconds that listeners of those waited for them to go on"
         )
-        waits = (self._first_chunk, self._chunk_gap, self._slack)
+        waits = (self._first_chunk, self._longest_gap, self._least_slack)
         for family in (*waits, self._audio, self._late_streams, self._late_s):
             family.of()
 
-    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
-        self._audio.of().increment(seconds)
-        if slack_s is None:
-            self._first_chunk.of().observe(wait_s)
-        else:
-            self._chunk_gap.of().observe(wait_s)
-            self._slack.of().observe(slack_s)
+    def heard(self, seconds: float, first_chunk_s: float | None) -> None:
+        self._counts.add(self._audio.of(), seconds)
+        if first_chunk_s is not None:
+            self._first_chunk.of().observe(first_chunk_s)
+
+    def ended(self, account: StreamAccount) -> None:
+        if account.longest_gap_s is not None:
+            self._longest_gap.of().observe(account.longest_gap_s)
+        if account.least_slack_s is not None:
+            self._least_slack.of().observe(account.least_slack_s)
 
     def late(self, seconds: float) -> None:
-        self._late_streams.of().increment(1)
-        self._late_s.of().increment(seconds)
+        self._counts.add(self._late_streams.of())
+        self._counts.add(self._late_s.of(), seconds)
 
 
 class _Pool:
@@ -325,7 +349,7 @@ class _Pool:
 
     def __init__(self, page: _Page) -> None:
         abouts = {
-            OPEN_STREAMS: "Streams whose client has not had the end yet",
+            "talkahead_open_streams": "Streams whose client has not had the end yet",
             "talkahead_active_streams": "Streams that hold a slot of the talker",
             "talkahead_queued_streams": "Streams that wait for a slot",
             "talkahead_at_risk_streams": "Streams whose listener has less than 100 ms of audio left",
@@ -345,7 +369,7 @@ class _Pool:
         if load is None:
             return
         values = {
-            OPEN_STREAMS: load.open_streams,
+            "talkahead_open_streams": load.open_streams,
             "talkahead_active_streams": load.active,
             "talkahead_queued_streams": load.queued,
             "talkahead_at_risk_streams": load.at_risk,
@@ -362,19 +386,19 @@ class _Pool:
 class _Steps:
     """What steps take, by how many streams and nodes they have, each rounded up to a power of two."""
 
-    def __init__(self, page: _Page) -> None:
-        self._seconds = page.histogram(
-            "talkahead_step_seconds",
-            "Seconds that a step of the talker took, by streams and nodes of a draft, each up to the label's",
-            STEP_BUCKETS_S,
-        )
+    def __init__(self, page: _Page, counts: _Counts) -> None:
+        self._counts = counts
+        by = "by streams and nodes of a draft, each up to the label's"
+        self._steps = page.counter("talkahead_steps_total", f"Steps of the talker, {by}")
+        self._seconds = page.counter("talkahead_step_seconds_total", f"Seconds that they took, {by}")
         self._cost = page.gauge(
             "talkahead_step_cost_seconds", "Seconds that a step takes, as measured at the start"
         )
 
     def observe(self, seconds: float, streams: int, nodes: int) -> None:
         labels = {"streams": _up_to(streams), "nodes": _up_to(nodes)}
-        self._seconds.of(model="talker", **labels).observe(seconds)
+        self._counts.add(self._steps.of(**labels))
+        self._counts.add(self._seconds.of(**labels), seconds)
 
     def cost(self, costs: Iterable[Cost]) -> None:
         for one in costs:
@@ -390,7 +414,8 @@ def _up_to(number: int) -> str:
 class _Speculation:
     """What drafting brought, by drafter and verifier."""
 
-    def __init__(self, page: _Page) -> None:
+    def __init__(self, page: _Page, counts: _Counts) -> None:
+        self._counts = counts
         self._steps = page.counter(
             "talkahead_target_steps_total",
             f"Target steps of streams, by the tokens that they added, {_MOST_COMMITTED} and more being one",
@@ -405,14 +430,15 @@ class _Speculation:
         pair = {"drafter": drafter, "verifier": verifier}
         for tokens, times in enumerate(committed):
             if times:
-                self._steps.of(**pair, tokens=str(min(tokens, _MOST_COMMITTED))).increment(times)
+                steps = self._steps.of(**pair, tokens=str(min(tokens, _MOST_COMMITTED)))
+                self._counts.add(steps, times)
         tokens = sum(number * times for number, times in enumerate(committed))
         for family, value in (
             (self._committed, tokens),
             (self._drafted, drafted),
             (self._accepted, accepted),
         ):
-            family.of(**pair).increment(value)
+            self._counts.add(family.of(**pair), value)
 
 
 class EncoderTelemetry(Telemetry):
@@ -430,7 +456,7 @@ class EncoderTelemetry(Telemetry):
 
     def voice(self, is_hit: bool) -> None:
         """A stream came with a reference, which was known or not."""
-        self._post(lambda: self._lookups.of(result="hit" if is_hit else "miss").increment(1))
+        self._post(lambda: self._counts.add(self._lookups.of(result="hit" if is_hit else "miss")))
 
     def voices_kept(self, num_bytes: int) -> None:
         self._post(lambda: self._size.of().set(num_bytes))

@@ -80,6 +80,9 @@ class StreamAccount:
         seconds: from the request to its end.
         queue_s: until it had a slot; None: it never had one.
         first_chunk_s: until its first audio had left the server; None: none did.
+        longest_gap_s: from one chunk to the next; None: there was no second one.
+        least_slack_s: of audio that its listener had left when a chunk came, 0 of one who had run dry; None:
+            as above.
         frames: that were sent to the codec.
     """
 
@@ -89,6 +92,8 @@ class StreamAccount:
     seconds: float
     queue_s: float | None
     first_chunk_s: float | None
+    longest_gap_s: float | None
+    least_slack_s: float | None
     frames: int
 
     @property

@@ -22,8 +22,8 @@ class EngineTelemetry(Protocol):
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """One step of so many streams, whose drafts have up to `nodes` nodes, the root included."""
 
-    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
-        """So many seconds of audio are with a listener; the others as in `Acknowledged`."""
+    def heard(self, seconds: float, first_chunk_s: float | None) -> None:
+        """So many seconds of audio are with a listener: of the stream's first, so long after its request."""
 
     def pool(self, load: LoadReport) -> None:
         """The gauges, whenever one has changed."""
@@ -49,7 +49,7 @@ class NoTelemetry:
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         return None
 
-    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
+    def heard(self, seconds: float, first_chunk_s: float | None) -> None:
         return None
 
     def pool(self, load: LoadReport) -> None:

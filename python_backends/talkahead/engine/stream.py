@@ -185,6 +185,9 @@ class Stream:
         """When it first got a slot."""
         self.first_chunk_s: float | None = None
         """From the request to its first audio; None: none was heard."""
+        self.longest_gap_s: float | None = None
+        self.least_slack_s: float | None = None
+        """Of chunks behind the first: what passed since the one before, and what was left of that."""
         self.waited_s = 0.0
         """What its listener has waited in all, once there was something to hear, for what came next."""
         self.is_blocked = False
@@ -294,8 +297,12 @@ class Stream:
         since = self.asked_at if self._heard_at is None else self._heard_at
         done = Acknowledged(window, now - since, self.slack_at(now), self.queue_s or 0.0)
         if ok:
-            if self.first_chunk_s is None:
+            if done.slack_s is None:
                 self.first_chunk_s = done.wait_s
+            else:
+                self.longest_gap_s = max(done.wait_s, self.longest_gap_s or 0.0)
+                least_s = math.inf if self.least_slack_s is None else self.least_slack_s
+                self.least_slack_s = min(done.slack_s, least_s)
             # More for a listener who still has some, or has run dry.
             self.waited_s = self.waited_at(now)
             self.deadline = (max(self.deadline, now) if self._has_played else now) + window.seconds

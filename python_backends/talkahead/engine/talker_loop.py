@@ -117,9 +117,10 @@ class TalkerLoop:
         heard = self._streams.acknowledge(done, self._clock())
         if heard is not None and done.ok:
             self._pace.decoded(done.seconds, heard.window.seconds)
-            if heard.slack_s is None:
+            is_first = heard.slack_s is None
+            if is_first:
                 self._line.heard(heard.wait_s - heard.queue_s)
-            self._telemetry.heard(heard.window.seconds, heard.wait_s, heard.slack_s)
+            self._telemetry.heard(heard.window.seconds, heard.wait_s if is_first else None)
 
     def expect(self, begun: PassBegun) -> None:
         """The vocoder is at work, which postpones what falls due: seen to when that was to be."""
@@ -342,6 +343,8 @@ class TalkerLoop:
             seconds=now - stream.asked_at,
             queue_s=stream.queue_s,
             first_chunk_s=stream.first_chunk_s,
+            longest_gap_s=stream.longest_gap_s,
+            least_slack_s=stream.least_slack_s,
             frames=stream.frames_sent,
         )
         self._telemetry.ended(account)

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from talkahead.errors import Code, TalkaheadError
 
@@ -88,10 +88,20 @@ class Addresses:
 
     def recording_rate_hz(self, model: str) -> int | None:
         """The rate of recordings where there are no named voices, as the model that knows them says."""
+        known = self._told(model, "voices")
+        return None if known is None or known["voices"] else int(known["sample_rate_hz"])
+
+    def open_streams(self, model: str) -> int | None:
+        """Streams whose client has not had the end yet, as the model that knows says; None: it does not."""
+        load = self._told(model, "load")
+        return None if load is None else int(load["open_streams"])
+
+    def _told(self, model: str, command: str) -> dict[str, Any] | None:
+        """What a model answers to a command; None: it does not."""
         try:
-            answer = self._request(self.http, "POST", f"/v2/models/{model}/generate", {"COMMAND": "voices"})
-            known = json.loads(json.loads(answer or "{}")["RESULT"])
-            return None if known["voices"] else int(known["sample_rate_hz"])
+            answer = self._request(self.http, "POST", f"/v2/models/{model}/generate", {"COMMAND": command})
+            told: dict[str, Any] = json.loads(json.loads(answer or "{}")["RESULT"])
+            return told
         except (OSError, http.client.HTTPException, ValueError, KeyError):
             return None
 
@@ -119,17 +129,6 @@ class Addresses:
         if failure or response.status != 200:
             return failure[1] if failure else answer[:_SHOWN_CHARACTERS]
         return None
-
-    def metric(self, name: str) -> float | None:
-        """The sum of a metric over its labels, 0 when nobody reports it; None: the page does not answer."""
-        try:
-            text = self._get(self.metrics, "/metrics")
-        except (OSError, http.client.HTTPException):
-            return None
-        if text is None:
-            return None
-        values = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", text, re.MULTILINE)
-        return sum(float(value) for value in values)
 
     def _get(self, port: int, path: str) -> str | None:
         return self._request(port, "GET", path)

@@ -23,8 +23,7 @@ from talkahead.launcher.server_events import (
 )
 from talkahead.launcher.server_log import ServerLog
 from talkahead.launcher.server_process import ServeOptions, ServerProcess
-from talkahead.launcher.syllable import SPEECH_MODEL, Syllable
-from talkahead.telemetry import OPEN_STREAMS
+from talkahead.launcher.syllable import CONTROL_MODEL, SPEECH_MODEL, Syllable
 
 _READY_POLL_S = 0.1
 _DRAIN_POLL_S = 0.2
@@ -269,8 +268,8 @@ class _Run:
 
         First it waits until proxies have noticed, by their health checks, that no more streams are wanted.
         The streams of a gateway come before others: it asks for more while it finishes what is being written.
-        A syllable as well: Triton counts a request that it is stopped over until its exit timeout. A metrics
-        page that does not answer says nothing of them.
+        A syllable as well: Triton counts a request that it is stopped over until its exit timeout. Where
+        nobody says how many there are, there may be some.
         """
         self.server.refuse_health_checks()
         if (delay_s := self.options.drain_delay_s) > 0:
@@ -280,13 +279,13 @@ class _Run:
             self._drain_gateway(gateway)
         self.server.refuse_new_streams()
         deadline = time.monotonic() + self.options.drain_timeout_s
-        shown: float | None = 0.0
+        shown: int | None = 0
         while time.monotonic() < deadline and self.signals.count < 2:
-            streams = self.options.addresses.metric(OPEN_STREAMS)
+            streams = self.options.addresses.open_streams(CONTROL_MODEL)
             if streams == 0 and not self.syllable.is_open:
                 break
             if streams not in (0, shown):
-                number = "an unknown number of" if streams is None else f"{streams:g}"
+                number = "an unknown number of" if streams is None else streams
                 self.show(f"draining: {number} open streams (again to stop now)")
                 shown = streams
             self.events.wait(_DRAIN_POLL_S)

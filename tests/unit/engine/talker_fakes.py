@@ -158,13 +158,13 @@ class _Telemetry(NoTelemetry):
     """Keeps what listeners got, how streams ended, and who was late."""
 
     def __init__(self) -> None:
-        self.heard_chunks: list[tuple[float, float, float | None]] = []
+        self.heard_chunks: list[tuple[float, float | None]] = []
         self.endings: list[Ending] = []
         self.accounts: list[StreamAccount] = []
         self.lates: list[tuple[str, float]] = []
 
-    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
-        self.heard_chunks.append((seconds, wait_s, slack_s))
+    def heard(self, seconds: float, first_chunk_s: float | None) -> None:
+        self.heard_chunks.append((seconds, first_chunk_s))
 
     def ended(self, account: StreamAccount) -> None:
         self.endings.append(account.ending)

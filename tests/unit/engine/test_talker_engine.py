@@ -83,8 +83,8 @@ class Server:
         assert seconds >= 0 and streams > 0 and nodes == 1
         self.stages.add("step")
 
-    def heard(self, seconds: float, wait_s: float, slack_s: float | None) -> None:
-        assert seconds > 0 and wait_s >= 0 and (slack_s is None or slack_s >= 0)
+    def heard(self, seconds: float, first_chunk_s: float | None) -> None:
+        assert seconds > 0 and (first_chunk_s is None or first_chunk_s >= 0)
         self.audio_s += seconds
 
     def pool(self, load: LoadReport) -> None:

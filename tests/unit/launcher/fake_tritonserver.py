@@ -2,10 +2,11 @@
 
 Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
 after the start, once), "vanish" (its process ends while it loads, and nothing is made of that). Files in the
-repository: `open_streams` is the metrics page's number, or how it does not answer: "late" (only when there is
-another), "hangs up", "busy" (an error), "cut" (short); `mute` is the error of each request for speech, a line
-per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded` names a model
-that is not in the index; `crash` makes it say that it was hit by a signal, and do nothing any more.
+repository: `open_streams` is the number that control tells, or how it does not answer: "late" (only when
+there is another), "hangs up", "busy" (an error), "cut" (short); `mute` is the error of each request for
+speech, a line per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded`
+names a model that is not in the index; `crash` makes it say that it was hit by a signal, and do nothing any
+more.
 """
 
 import json
@@ -31,7 +32,22 @@ def log(level: str, text: str) -> None:
 
 class Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        match open_streams() if self.path == "/metrics" else "":
+        self.answer("")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path.startswith("/v2/repository") and not self.has_key():
+            self.send_error(403)
+        elif self.path == "/v2/models/control/generate":
+            self.tell_voices() if json.loads(body)["COMMAND"] == "voices" else self.tell_load()
+        else:
+            self.answer(index() if self.path == "/v2/repository/index" else speech())
+
+    def tell_voices(self) -> None:
+        self.answer(result({"voices": ["one"], "sample_rate_hz": 24_000}))
+
+    def tell_load(self) -> None:
+        match open_streams():
             case "late":
                 while open_streams() == "late":
                     time.sleep(0.02)
@@ -43,18 +59,8 @@ class Pages(BaseHTTPRequestHandler):
                 self.send_response(200)
                 self.send_header("Content-Length", "1000")
                 self.end_headers()
-            case "":
-                self.answer("")
             case number:
-                self.answer(f"# HELP talkahead_open_streams x\ntalkahead_open_streams {number}\n")
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        pages = {"/v2/repository/index": index, "/v2/models/control/generate": voices}
-        if self.path.startswith("/v2/repository") and not self.has_key():
-            self.send_error(403)
-        else:
-            self.answer(pages.get(self.path, speech)())
+                self.answer(result({"open_streams": int(number)}))
 
     def has_key(self) -> bool:
         """Or there is none to have."""
@@ -75,7 +81,7 @@ class Pages(BaseHTTPRequestHandler):
 
 def open_streams() -> str:
     path = REPOSITORY / "open_streams"
-    return path.read_text() if path.exists() else ""
+    return path.read_text() if path.exists() else "0"
 
 
 def index() -> str:
@@ -85,8 +91,8 @@ def index() -> str:
                        if model.name != gone])  # fmt: skip
 
 
-def voices() -> str:
-    return json.dumps({"RESULT": json.dumps({"voices": ["one"], "sample_rate_hz": 24_000})})
+def result(told: dict[str, object]) -> str:
+    return json.dumps({"RESULT": json.dumps(told)})
 
 
 def speech() -> str:

@@ -255,7 +255,7 @@ def test_new_streams_are_taken_until_proxies_know_or_a_second_signal(launch: Lau
 
 
 @pytest.mark.parametrize("answer", ["late", "hangs up", "busy", "cut"])
-def test_open_streams_are_waited_for_while_the_metrics_page_does_not_answer(
+def test_open_streams_are_waited_for_while_nobody_says_how_many(
     answer: str, launch: Launch, folder: Path
 ) -> None:
     (folder / "open_streams").write_text("2")
@@ -272,7 +272,7 @@ def test_open_streams_are_waited_for_while_the_metrics_page_does_not_answer(
     assert server.process.wait(20) == 0
 
 
-def test_draining_ends_at_its_timeout_though_the_metrics_page_does_not_answer(
+def test_draining_ends_at_its_timeout_though_nobody_says_how_many_streams_are_open(
     launch: Launch, folder: Path
 ) -> None:
     (folder / "open_streams").write_text("hangs up")

@@ -8,17 +8,17 @@ from perf import stages
 from perf.stages import Histogram
 
 PAGE = """\
-# HELP talkahead_step_seconds Seconds of step, in talker
-# TYPE talkahead_step_seconds histogram
-talkahead_step_seconds_count{model="talker"} 10
-talkahead_step_seconds_sum{model="talker"} 0.05
-talkahead_step_seconds_bucket{model="talker",le="0.002"} 2
-talkahead_step_seconds_bucket{model="talker",le="0.01"} 10
-talkahead_step_seconds_bucket{model="talker",le="+Inf"} 10
-talkahead_step_seconds_sum{model="talker",instance="2"} 0.01
-talkahead_step_seconds_bucket{model="talker",instance="2",le="0.002"} 0
-talkahead_step_seconds_bucket{model="talker",instance="2",le="0.01"} 2
-talkahead_step_seconds_bucket{model="talker",instance="2",le="+Inf"} 2
+# HELP talkahead_prefill_seconds Seconds of prefill, in talker
+# TYPE talkahead_prefill_seconds histogram
+talkahead_prefill_seconds_count{model="talker"} 10
+talkahead_prefill_seconds_sum{model="talker"} 0.05
+talkahead_prefill_seconds_bucket{model="talker",le="0.002"} 2
+talkahead_prefill_seconds_bucket{model="talker",le="0.01"} 10
+talkahead_prefill_seconds_bucket{model="talker",le="+Inf"} 10
+talkahead_prefill_seconds_sum{model="talker",instance="2"} 0.01
+talkahead_prefill_seconds_bucket{model="talker",instance="2",le="0.002"} 0
+talkahead_prefill_seconds_bucket{model="talker",instance="2",le="0.01"} 2
+talkahead_prefill_seconds_bucket{model="talker",instance="2",le="+Inf"} 2
 talkahead_first_chunk_seconds_sum 0.2
 talkahead_first_chunk_seconds_bucket{le="+Inf"} 3
 talkahead_open_streams 3
@@ -27,7 +27,9 @@ nv_inference_count{model="tts",version="1"} 7
 
 
 def test_reads_our_histograms_and_sums_instances() -> None:
-    assert stages.read(PAGE) == {"step": Histogram((0.002, 0.01, math.inf), (2.0, 12.0, 12.0), 0.05 + 0.01)}
+    assert stages.read(PAGE) == {
+        "prefill": Histogram((0.002, 0.01, math.inf), (2.0, 12.0, 12.0), 0.05 + 0.01)
+    }
 
 
 def test_quantiles_lie_on_a_line_within_a_bucket() -> None:

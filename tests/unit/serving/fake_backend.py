@@ -94,7 +94,7 @@ class Request:
         return self.sender
 
 
-@dataclass
+@dataclass(eq=False)
 class Metric:
     values: list[float] = field(default_factory=list)
 

@@ -90,7 +90,8 @@ class Metrics(Protocol):
 
 class _Family:
     """A metric by its labels. Each set of their values is made at first use and kept, and so is Triton's
-    family: it frees one that nobody holds, and crashes on its metrics then.
+    family: it frees one that nobody holds, and crashes on its metrics then. Nobody else keeps one, for a
+    process that still has any when Python ends crashes on them too.
     """
 
     def __init__(self, family: Any, **options: object) -> None:  # noqa: ANN401
@@ -103,6 +104,11 @@ class _Family:
         if key not in self._metrics:
             self._metrics[key] = self._family.Metric(labels=labels, **self._options)
         return self._metrics[key]
+
+    def close(self) -> None:
+        """While the server's process still listens."""
+        self._metrics.clear()
+        self._family = None
 
 
 class _Counts:
@@ -125,6 +131,7 @@ class _Page:
 
     def __init__(self, metrics: Metrics) -> None:
         self._kinds = metrics.MetricFamily
+        self._families: list[_Family] = []
 
     def counter(self, name: str, about: str) -> _Family:
         return self._family(name, about, self._kinds.COUNTER)
@@ -136,7 +143,13 @@ class _Page:
         return self._family(name, about, self._kinds.HISTOGRAM, buckets=list(buckets))
 
     def _family(self, name: str, about: str, kind: object, **options: object) -> _Family:
-        return _Family(self._kinds(name=name, description=about, kind=kind), **options)
+        made = _Family(self._kinds(name=name, description=about, kind=kind), **options)
+        self._families.append(made)
+        return made
+
+    def close(self) -> None:
+        for family in self._families:
+            family.close()
 
 
 class Telemetry:
@@ -149,7 +162,9 @@ class Telemetry:
             stage: self._page.histogram(f"talkahead_{stage}_seconds", _STAGES[stage], STAGE_BUCKETS_S)
             for stage in stages
         }
-        self._histograms = {stage: family.of(model=model) for stage, family in self._stages.items()}
+        self._model = model
+        for family in self._stages.values():
+            family.of(model=model)
         self._counts = _Counts()
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closing = threading.Event()
@@ -158,9 +173,9 @@ class Telemetry:
 
     def stage(self, name: str, seconds: float) -> None:
         """One passage of a stage."""
-        histogram = self._histograms.get(name)
-        if histogram is not None:
-            self._post(lambda: histogram.observe(seconds))
+        family = self._stages.get(name)
+        if family is not None:
+            self._post(lambda: family.of(model=self._model).observe(seconds))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -172,6 +187,7 @@ class Telemetry:
         self._is_closing.set()
         self._jobs.put(None)
         self._thread.join()
+        self._page.close()
 
     def _post(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
@@ -244,8 +260,9 @@ class TalkerTelemetry(Telemetry):
             "talkahead_forwards_total",
             "Steps of the talker on a GPU: replayed as one graph, their forward alone, or eager",
         )
-        counters = {way: ways.of(way=way) for way in StepWay}
-        return lambda way: self._post(lambda: self._counts.add(counters[way]))
+        for way in StepWay:
+            ways.of(way=way)
+        return lambda way: self._post(lambda: self._counts.add(ways.of(way=way)))
 
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""

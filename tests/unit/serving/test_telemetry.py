@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from weakref import WeakSet
 
 import pytest
 from fake_backend import Metrics
@@ -24,6 +25,26 @@ def test_stages_become_histograms() -> None:
     telemetry.close()
     first, second = metrics["talkahead_encoder_seconds"]
     assert first == 0.5 and 0 <= second < 0.5
+
+
+def test_none_of_tritons_families_is_held_once_closed() -> None:
+    """The process of a model crashes at its end on those that are."""
+    metrics = Metrics()
+    families: WeakSet[object] = WeakSet()
+
+    class Watched(metrics.MetricFamily):
+        def __init__(self, name: str, description: str, kind: int) -> None:
+            super().__init__(name, description, kind)
+            families.add(self)
+
+    metrics.MetricFamily = Watched
+    telemetry = TalkerTelemetry(metrics)
+    tell = telemetry.steps_by_way()
+    tell(StepWay.STEP)
+    telemetry.step(0.002, 1, 8)
+    assert len(families) > 20
+    telemetry.close()
+    assert not list(families)
 
 
 def test_a_metric_that_fails_is_lost_alone() -> None:

@@ -27,10 +27,14 @@ class PromptAlignment:
         self.head = head
         self.prompts = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self.rows = torch.zeros((num_slots, num_positions), dtype=torch.int32, device=device)
+        self._here: npt.NDArray[np.int32] | None = self.rows.numpy() if self.rows.is_cpu else None
+        """The same memory, which numpy slices at a tenth of what it costs torch."""
 
     def read(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32]:
         """Of the slot's positions from `first` to `beyond`; a copy on the host."""
-        read: npt.NDArray[np.int32] = self.rows[slot, first:beyond].cpu().numpy().copy()
+        if self._here is not None:
+            return self._here[slot, first:beyond].copy()
+        read: npt.NDArray[np.int32] = self.rows[slot, first:beyond].cpu().numpy()
         return read
 
     def look(self, queries: Tensor, keys: Tensor, slots: Tensor, positions: Tensor) -> None:

@@ -224,9 +224,9 @@ def _check_frames(frames: npt.NDArray[np.int32], codebooks: npt.NDArray[np.int64
     """
     if frames.shape != (len(frames), len(codebooks)):
         raise BadRequest("FRAMES", list(frames.shape), f"the shape [{len(frames)}, {len(codebooks)}]")
-    unknown = np.argwhere((frames < 0) | (frames >= codebooks))
-    if len(unknown):
-        frame, book = unknown[0]
+    is_unknown = (frames < 0) | (frames >= codebooks)
+    if is_unknown.any():
+        frame, book = np.argwhere(is_unknown)[0]
         raise BadRequest(f"FRAMES[{frame}, {book}]", int(frames[frame, book]), f"0 to {codebooks[book] - 1}")
 
 

@@ -129,7 +129,7 @@ _FULL = Question(
             "percentunit",
             (
                 Line("talker {{instance}}", rate("talkahead_step_seconds_total", by="instance")),
-                Line("codec {{instance}}", rate("talkahead_vocoder_seconds_sum", by="instance")),
+                Line("codec {{instance}}", rate("talkahead_codec_seconds_total", by="instance")),
             ),
             limit=0.9,
         ),

@@ -7,8 +7,9 @@ From one replica's costs, `deploy.scale` foretells what two do.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ class Work:
 
     Args:
         cpu_s: of each model's processes, and of the `REST`.
-        passes: of each stage, as the metrics page counts them.
+        passes: of encoder and vocoder, and steps of the talker, as the metrics page counts them.
         rows: streams of all steps, one by one; `tokens` is what those were given.
         windows: that the codec decoded.
     """
@@ -121,20 +122,21 @@ def _work(replicas: Sequence[Replica]) -> Work:
     for pid, spent_s in _spent_s().items():
         cpu_s[models.get(pid, REST)] += spent_s
     pages = [one.server.metrics_page() for one in replicas]
-    passes: Counter[str] = Counter()
-    for page in pages:
-        passes.update({name: int(one.counts[-1]) for name, one in stages.read(page).items()})
     return Work(
         cpu_s=dict(cpu_s),
-        passes=dict(passes),
+        passes={
+            "encoder": sum(int(stages.read(page)["encoder"].counts[-1]) for page in pages),
+            "step": _total(pages, "talkahead_steps_total"),
+            "vocoder": _total(pages, "talkahead_codec_passes_total"),
+        },
         rows=_total(pages, "talkahead_target_steps_total"),
         tokens=_total(pages, "talkahead_committed_tokens_total"),
-        windows=passes["emit"],
+        windows=_total(pages, "talkahead_windows_total"),
     )
 
 
 def _total(pages: Sequence[str], metric: str) -> int:
-    lines = (line for page in pages for line in page.splitlines() if line.startswith(metric + "{"))
+    lines = (line for page in pages for line in page.splitlines() if re.match(rf"{metric}[{{ ]", line))
     return sum(int(float(line.rpartition(" ")[2])) for line in lines)
 
 

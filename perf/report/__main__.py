@@ -57,8 +57,7 @@ CHAPTERS = (
         "The way to the first chunk",
         "latency",
         "python -m perf.latency",
-        "Of one closed stream, by stage, as the server's own metrics have them; the vocoder's are of all "
-        "windows, of which the first are the smallest.",
+        "Of one closed stream, by stage, as the server's own metrics have them.",
         tables.first_chunk_path,
     ),
     Chapter(

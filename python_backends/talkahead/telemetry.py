@@ -28,11 +28,11 @@ STAGE_BUCKETS_S = (0.001, 0.002, 0.005, *SPEECH_BUCKETS_S)
 _STAGES = {
     "frontend": "Seconds from a request to its first segment: checks, normalisation, phonemes",
     "encoder": "Seconds that the prompt of a segment took",
-    "vocoder": "Seconds that a pass of windows through the codec took",
+    "vocoder": "Seconds that a pass through the codec took, of passes with a stream's first window",
     "queue": "Seconds from a stream's first segment at the talker to its slot",
     "prefill": "Seconds that a prefill took, of all segments let in together",
     "first_window": "Seconds from a stream's first segment at the talker to its first window's leaving",
-    "emit": "Seconds until Triton had taken what the talker sends, a window or an end",
+    "emit": "Seconds until Triton had taken a stream's first window",
 }
 _LULL_S = 0.1
 """After numbers were told: what comes meanwhile is told together. Every call costs both processes a wait for
@@ -456,6 +456,31 @@ class _Speculation:
             (self._accepted, accepted),
         ):
             self._counts.add(family.of(**pair), value)
+
+
+class VocoderTelemetry(Telemetry):
+    """The vocoder's metrics: its stage, and what all of its passes took."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics, "vocoder", ("vocoder",))
+        self._passes = self._page.counter(
+            "talkahead_codec_passes_total", "Passes of windows through the codec"
+        )
+        self._windows = self._page.counter("talkahead_windows_total", "Windows that it decoded in them")
+        self._seconds = self._page.counter("talkahead_codec_seconds_total", "Seconds that they took")
+        for family in (self._passes, self._windows, self._seconds):
+            family.of()
+
+    def decoded(self, windows: int, seconds: float, *, is_urgent: bool) -> None:
+        """A pass of so many windows took so long; `is_urgent`: a stream's first one was among them."""
+        if is_urgent:
+            self.stage("vocoder", seconds)
+        self._post(lambda: self._count(windows, seconds))
+
+    def _count(self, windows: int, seconds: float) -> None:
+        self._counts.add(self._passes.of())
+        self._counts.add(self._windows.of(), windows)
+        self._counts.add(self._seconds.of(), seconds)
 
 
 class EncoderTelemetry(Telemetry):

@@ -95,7 +95,7 @@ class _Part:
     def context(self, nodes: int | None, slots: SlotState) -> Context:
         """Of a step of so many nodes."""
         if self.state is None:
-            self.state = slots.taken(self.rows, self.support)
+            self.state = slots.taken(self.rows, self.support, looks_back=self.method.looks_back)
         context = self.contexts.get(nodes)
         if context is None:
             # Native code reads and writes plain memory where it lies.
@@ -108,7 +108,7 @@ class _Part:
     def write_back(self, slots: SlotState) -> None:
         """Bring what steps have written to the slots."""
         if self.state is not None:
-            slots.put(self.state)
+            slots.put(self.state, looks_back=self.method.looks_back)
             self.state = None
             self.contexts.clear()
 

@@ -20,6 +20,7 @@ class Channel:
         post: runs a job on the emitter's thread.
         on_lost: told there of a window that the outlet raised on, and of those behind it, which are not sent.
         log: told there why an end could not be told.
+        observe: told there how long a stream's first window took, in seconds, with its wait for the thread.
     """
 
     def __init__(
@@ -28,17 +29,20 @@ class Channel:
         post: Callable[[Job], None],
         on_lost: Callable[[Window, Exception], None],
         log: Callable[[str], None],
+        observe: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._outlet = outlet
         self._post = post
         self._on_lost = on_lost
+        self._observe = observe
         self._log = log
         self._failure: Exception | None = None
         self.is_open = True
 
     def send(self, window: Window) -> None:
         assert self.is_open, "a window after the end"
-        self._post(lambda: self._send(window))
+        posted_at = time.monotonic()
+        self._post(lambda: self._send(window, posted_at))
 
     def close(self) -> None:
         if self.is_open:
@@ -50,7 +54,7 @@ class Channel:
             self.is_open = False
             self._post(lambda: self._end(lambda: self._outlet.fail(error)))
 
-    def _send(self, window: Window) -> None:
+    def _send(self, window: Window, posted_at: float) -> None:
         if self._failure is None:
             try:
                 self._outlet.send(window)
@@ -58,6 +62,8 @@ class Channel:
                 self._failure = failure
         if self._failure is not None:
             self._on_lost(window, self._failure)
+        if window.header.chunk == 0:
+            self._observe(time.monotonic() - posted_at)
 
     def _end(self, call: Job) -> None:
         try:
@@ -68,17 +74,12 @@ class Channel:
 
 
 class Emitter:
-    """Runs queued jobs in order on one thread.
+    """Runs queued jobs in order on one thread."""
 
-    Args:
-        observe: told how long each job took, in seconds, its wait in the queue included.
-    """
-
-    def __init__(self, observe: Callable[[float], None]) -> None:
-        self._observe = observe
+    def __init__(self) -> None:
         self._door = threading.Lock()
         self._is_closed = False
-        self._jobs: SimpleQueue[tuple[Job, float] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="talker-emitter", daemon=True)
         self._thread.start()
 
@@ -86,7 +87,7 @@ class Emitter:
         """Once closed, a job runs on the caller's thread: who comes too late still gets a refusal."""
         with self._door:
             if not self._is_closed:
-                self._jobs.put((job, time.monotonic()))
+                self._jobs.put(job)
                 return
         job()
 
@@ -98,7 +99,5 @@ class Emitter:
         self._thread.join()
 
     def _run(self) -> None:
-        while (queued := self._jobs.get()) is not None:
-            job, posted_at = queued
+        while (job := self._jobs.get()) is not None:
             job()
-            self._observe(time.monotonic() - posted_at)

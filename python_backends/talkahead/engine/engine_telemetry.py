@@ -15,8 +15,8 @@ class EngineTelemetry(Protocol):
     def stage(self, name: str, seconds: float) -> None:
         """One passage of a stage.
 
-        queue: arrival to slot; prefill; first_window: arrival to the first window's leaving; emit: from there
-        to the return of the outlet's `send`.
+        queue: arrival to slot; prefill; first_window: arrival to the first window's leaving; emit: of that
+        window, from there to the return of the outlet's `send`.
         """
 
     def step(self, seconds: float, streams: int, nodes: int) -> None:

@@ -17,7 +17,8 @@ class SentWindow:
 
 @dataclass(frozen=True)
 class Batch:
-    """What the vocoder is at work on, as it has told. Without arguments: nothing.
+    """What the vocoder is at work on, as it has told: it says nothing of what is quickly done. Without
+    arguments: nothing.
 
     Args:
         oldest: the lowest sequence in it.
@@ -30,6 +31,10 @@ class Batch:
     sent_after: float = math.inf
     heard_at: float = -math.inf
     due_at: float = -math.inf
+
+    def at(self, now: float) -> Batch:
+        """Nothing once it is due: then it is done, or held up."""
+        return self if now < self.due_at else Batch()
 
     def comes_to(self, window: SentWindow) -> bool:
         """It is in the batch or behind it; otherwise it was passed over."""

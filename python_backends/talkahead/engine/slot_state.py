@@ -100,15 +100,16 @@ class SlotState:
         own = [self._supports[slot] for slot in slots]
         return None if None in own else max(one for one in own if one is not None)
 
-    def taken(self, rows: Rows, support: int | None) -> Context:
-        """The rows side by side: views of what lies by slot where they are neighbours, else copies."""
+    def taken(self, rows: Rows, support: int | None, *, looks_back: bool = True) -> Context:
+        """The rows side by side: views of what lies by slot where they are neighbours, else copies; without
+        what was drawn before, unless `looks_back`: of 16 rows that is 200 KB."""
         settings = SamplingSettings(*map(rows.take, self._settings.columns), support=support)
         return Context(
             rows=rows,
             roots=rows.take(self._roots),
             positions=rows.take(self._positions),
             hidden=rows.take(self._hidden),
-            frames=rows.take(self._frames),
+            frames=rows.take(self._frames) if looks_back else self._frames[:0],
             keys=rows.take(self._keys),
             settings=settings,
             repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),

@@ -152,7 +152,7 @@ class Streams:
 
     def expect(self, begun: PassBegun, now: float) -> None:
         """The vocoder is at work: until that is done, or takes far longer than it should, nobody is idle."""
-        config, batch = self._config, self._batch
+        config, batch = self._config, self._batch.at(now)
         is_same = begun.oldest == batch.oldest
         self._batch = Batch(
             begun.oldest,
@@ -222,7 +222,8 @@ class Streams:
 
     def _give_up_idle(self, stream: Stream, now: float) -> None:
         """Its client has left, or nobody makes sound of its windows: who still listens is told so."""
-        chunk, waited_s = stream.in_flight.oldest_chunk, now - stream.in_flight.heard_at(self._batch)
+        in_flight = stream.in_flight
+        chunk, waited_s = in_flight.oldest_chunk, now - in_flight.heard_at(self._batch)
         idle = f"nothing has become of chunk {chunk} for {round(waited_s, 1):g} s: is the vocoder held up?"
         self._give_up(stream, TalkaheadError(idle, Code.UNAVAILABLE))
 
@@ -281,8 +282,9 @@ class Streams:
     def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[], None]]]:
         """What falls due, some of it never, when nothing else happens to a stream."""
         config, failure, in_flight = self._config, stream.failure, stream.in_flight
-        idle_at = in_flight.idle_at(config.idle_timeout_s, self._batch)
-        vanished_at = in_flight.vanished_at(config.vanished_after, config.vanished_grace_s, self._batch)
+        batch = self._batch.at(now)
+        idle_at = in_flight.idle_at(config.idle_timeout_s, batch)
+        vanished_at = in_flight.vanished_at(config.vanished_after, config.vanished_grace_s, batch)
         missing_at = stream.missing_since + config.segment_timeout_s
         if failure is not None:
             at = min(idle_at, vanished_at, missing_at, failure.due_at)

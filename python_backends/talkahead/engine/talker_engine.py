@@ -86,7 +86,8 @@ class TalkerEngine:
         """Why nothing is taken in any more."""
         self._log = log
         telemetry = telemetry or NoTelemetry()
-        self._emitter = Emitter(partial(telemetry.stage, "emit"))
+        self._observe_emission = partial(telemetry.stage, "emit")
+        self._emitter = Emitter()
         self._loop = TalkerLoop(
             backbone,
             step or DecodeStep(backbone, NullDrafter(), MatchVerifier(), allowed=config.tokens.allowed),
@@ -103,7 +104,7 @@ class TalkerEngine:
 
     def submit(self, segment: SegmentRequest) -> None:
         """Speak a segment. Whatever becomes of it is told to its outlet, also a refusal."""
-        channel = Channel(segment.outlet, self._emitter.post, self._lose, self._log)
+        channel = Channel(segment.outlet, self._emitter.post, self._lose, self._log, self._observe_emission)
         self._post(_Submission(segment, channel))
 
     def cancel(self, stream: int | None, request_id: str | None) -> int:

@@ -26,13 +26,15 @@ from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
 from talkahead.serving.urgent_stream import UrgentStream
 from talkahead.speech_format import SpeechFormat
-from talkahead.telemetry import Telemetry
+from talkahead.telemetry import VocoderTelemetry
 from talkahead.transport.messages import PassBegun, WindowDone
 from talkahead.transport.senders import AcknowledgementSender
 from talkahead.types import WORD_BEGIN, WindowHeader
 
 _WIDTH_STEP = 16
 """Windows whose widths fall into one step of this many frames are decoded together, with little padding."""
+_QUICK_S = 0.1
+"""A pass that takes less is over before the talker would wonder, and is not announced."""
 _WARM_UP_FRAMES = (3, 16, 40)
 _WARM_UP_WINDOWS = 4
 
@@ -66,7 +68,7 @@ class VocoderServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        self._telemetry = Telemetry(api, "vocoder", ("vocoder",))
+        self._telemetry = VocoderTelemetry(api)
         device = claim_device(config, "vocoder")
         speech = SpeechFormat.read(verified(config.folder))
         self._codec = load_family(speech.family).codec(
@@ -147,8 +149,9 @@ class VocoderServer:
     def _announce(self, windows: list[_Window], oldest: Mapping[int, int]) -> None:
         """To every talker of the batch: no word from here for a while does not mean that all is over."""
         seconds = self._cost.seconds(len(windows), _width(windows))
-        for address, sequence in oldest.items():
-            self._acknowledgements.send(address, PassBegun(sequence, seconds))
+        if seconds >= _QUICK_S:
+            for address, sequence in oldest.items():
+                self._acknowledgements.send(address, PassBegun(sequence, seconds))
 
     def _speak(self, windows: list[_Window]) -> None:
         began = perf_counter()
@@ -156,7 +159,7 @@ class VocoderServer:
         with self._urgent.entered() if is_urgent else nullcontext():
             decoded = self._decoded(windows)
         seconds = perf_counter() - began
-        self._telemetry.stage("vocoder", seconds)
+        self._telemetry.decoded(len(windows), seconds, is_urgent=is_urgent)
         self._cost.add(len(windows), _width(windows), seconds)
         for window, one in zip(windows, decoded, strict=True):
             self._answer(window, one, seconds / len(windows))

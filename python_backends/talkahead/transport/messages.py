@@ -35,7 +35,8 @@ class WindowDone:
 
 @dataclass(frozen=True)
 class PassBegun:
-    """The vocoder begins to decode a part of a batch: no word is to be expected of it until that is done.
+    """The vocoder begins to decode a part of a batch: no word is to be expected of it until that is done. Of
+    one that takes no time to speak of it says nothing.
 
     Args:
         oldest: the lowest sequence in the batch. Triton hands the windows over in their order: one that left

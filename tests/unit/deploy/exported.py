@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from talkahead.telemetry import EncoderTelemetry, FrontendTelemetry, TalkerTelemetry, Telemetry
+from talkahead.telemetry import EncoderTelemetry, FrontendTelemetry, TalkerTelemetry, VocoderTelemetry
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 _PARTS = {COUNTER: ("",), GAUGE: ("",), HISTOGRAM: ("_bucket", "_sum", "_count")}
@@ -56,7 +56,7 @@ def exported() -> Exported:
         FrontendTelemetry(page),
         EncoderTelemetry(page),
         talker,
-        Telemetry(page, "vocoder", ("vocoder",)),
+        VocoderTelemetry(page),
     )
     for model in models:
         model.close()

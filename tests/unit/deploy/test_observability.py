@@ -113,7 +113,7 @@ HEALTHY = {
     'talkahead_first_chunk_seconds_bucket{le="0.1"}': "0+100x40",
     'talkahead_first_chunk_seconds_bucket{le="1"}': "0+100x40",
     'talkahead_first_chunk_seconds_bucket{le="+Inf"}': "0+100x40",
-    "talkahead_vocoder_seconds_sum": "0+30x40",
+    "talkahead_codec_seconds_total": "0+30x40",
     'talkahead_accepted_tokens_total{drafter="heads"}': "0+900x40",
     'talkahead_drafted_tokens_total{drafter="heads"}': "0+2000x40",
 }
@@ -132,7 +132,7 @@ SICK: dict[str, dict[str, str]] = {
     "TalkaheadSlowFirstChunk": {'talkahead_first_chunk_seconds_bucket{le="0.1"}': "0+80x40"},
     "TalkaheadQueueing": {"talkahead_queued_streams": "1x40"},
     "TalkaheadRefusing": {'talkahead_streams_ended_total{reason="refused"}': "0+1x40"},
-    "TalkaheadCodecFull": {"talkahead_vocoder_seconds_sum": "0+57x40"},
+    "TalkaheadCodecFull": {"talkahead_codec_seconds_total": "0+57x40"},
     "TalkaheadClientsVanish": {'talkahead_streams_ended_total{reason="vanished"}': "0+20x40"},
     "TalkaheadDraftsRejected": {'talkahead_accepted_tokens_total{drafter="heads"}': "0+20x40"},
 }

@@ -10,7 +10,7 @@ import pytest
 from fake_backend import Metrics
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.launcher.log_line import LogLine
-from talkahead.telemetry import FrontendTelemetry, TalkerTelemetry, Telemetry
+from talkahead.telemetry import FrontendTelemetry, TalkerTelemetry, Telemetry, VocoderTelemetry
 from talkahead.transport.messages import LoadReport
 from talkahead.types import Ending, StepWay, StreamAccount
 
@@ -159,6 +159,18 @@ def test_steps_on_a_device_are_counted_by_how_they_are_asked_for() -> None:
     telemetry.close()
     told = metrics.by_labels("talkahead_forwards_total")
     assert {way: values[-1:] for way, values in told.items()} == {"step": [2], "forward": [], "eager": [1]}
+
+
+def test_all_passes_of_the_codec_are_counted_and_those_of_first_windows_told_apart() -> None:
+    metrics = Metrics()
+    telemetry = VocoderTelemetry(metrics)
+    telemetry.decoded(3, 0.25, is_urgent=False)
+    telemetry.decoded(1, 0.5, is_urgent=True)
+    telemetry.close()
+    assert metrics["talkahead_codec_passes_total"][-1] == 2
+    assert metrics["talkahead_windows_total"][-1] == 4
+    assert metrics["talkahead_codec_seconds_total"][-1] == 0.75
+    assert metrics["talkahead_vocoder_seconds"] == [0.5]
 
 
 def test_refusals_are_counted_by_code() -> None:

@@ -8,6 +8,7 @@ histograms take one value a call, so none is of what happens in every step or to
 
 from __future__ import annotations
 
+import ctypes
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,13 +90,16 @@ class Metrics(Protocol):
 
 
 class _Family:
-    """A metric by its labels. Each set of their values is made at first use and kept, and so is Triton's
-    family: it frees one that nobody holds, and crashes on its metrics then. Nobody else keeps one, for a
-    process that still has any when Python ends crashes on them too.
+    """A metric by its labels. Each set of their values is made at first use and kept.
+
+    Triton's family is kept for good, beyond Python's end. One that is let go is freed in the server, which
+    crashes where the process that takes this one's place has the same; and one that Python frees at its end
+    makes this process crash, for there is no server to tell any more.
     """
 
     def __init__(self, family: Any, **options: object) -> None:  # noqa: ANN401
         self._family = family
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(family))
         self._options = options
         self._metrics: dict[tuple[str, ...], Metric] = {}
 
@@ -104,11 +108,6 @@ class _Family:
         if key not in self._metrics:
             self._metrics[key] = self._family.Metric(labels=labels, **self._options)
         return self._metrics[key]
-
-    def close(self) -> None:
-        """While the server's process still listens."""
-        self._metrics.clear()
-        self._family = None
 
 
 class _Counts:
@@ -131,7 +130,6 @@ class _Page:
 
     def __init__(self, metrics: Metrics) -> None:
         self._kinds = metrics.MetricFamily
-        self._families: list[_Family] = []
 
     def counter(self, name: str, about: str) -> _Family:
         return self._family(name, about, self._kinds.COUNTER)
@@ -143,13 +141,7 @@ class _Page:
         return self._family(name, about, self._kinds.HISTOGRAM, buckets=list(buckets))
 
     def _family(self, name: str, about: str, kind: object, **options: object) -> _Family:
-        made = _Family(self._kinds(name=name, description=about, kind=kind), **options)
-        self._families.append(made)
-        return made
-
-    def close(self) -> None:
-        for family in self._families:
-            family.close()
+        return _Family(self._kinds(name=name, description=about, kind=kind), **options)
 
 
 class Telemetry:
@@ -162,9 +154,7 @@ class Telemetry:
             stage: self._page.histogram(f"talkahead_{stage}_seconds", _STAGES[stage], STAGE_BUCKETS_S)
             for stage in stages
         }
-        self._model = model
-        for family in self._stages.values():
-            family.of(model=model)
+        self._histograms = {stage: family.of(model=model) for stage, family in self._stages.items()}
         self._counts = _Counts()
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closing = threading.Event()
@@ -173,9 +163,9 @@ class Telemetry:
 
     def stage(self, name: str, seconds: float) -> None:
         """One passage of a stage."""
-        family = self._stages.get(name)
-        if family is not None:
-            self._post(lambda: family.of(model=self._model).observe(seconds))
+        histogram = self._histograms.get(name)
+        if histogram is not None:
+            self._post(lambda: histogram.observe(seconds))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -187,7 +177,6 @@ class Telemetry:
         self._is_closing.set()
         self._jobs.put(None)
         self._thread.join()
-        self._page.close()
 
     def _post(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
@@ -260,9 +249,8 @@ class TalkerTelemetry(Telemetry):
             "talkahead_forwards_total",
             "Steps of the talker on a GPU: replayed as one graph, their forward alone, or eager",
         )
-        for way in StepWay:
-            ways.of(way=way)
-        return lambda way: self._post(lambda: self._counts.add(ways.of(way=way)))
+        counters = {way: ways.of(way=way) for way in StepWay}
+        return lambda way: self._post(lambda: self._counts.add(counters[way]))
 
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""

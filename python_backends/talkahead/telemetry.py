@@ -110,19 +110,20 @@ class _Family:
         return self._metrics[key]
 
 
-class _Counts:
-    """What counters are to be raised by."""
+class _Counter(_Family):
+    """A counter. What it is to be raised by is added up, until the page is asked for it.
 
-    def __init__(self) -> None:
-        self._raises: dict[Metric, float] = {}
+    Args:
+        raises: what counters of the page are to be raised by.
+    """
 
-    def add(self, counter: Metric, value: float = 1) -> None:
+    def __init__(self, family: Any, raises: dict[Metric, float]) -> None:  # noqa: ANN401
+        super().__init__(family)
+        self._raises = raises
+
+    def add(self, value: float = 1, /, **labels: str) -> None:
+        counter = self.of(**labels)
         self._raises[counter] = self._raises.get(counter, 0) + value
-
-    def taken(self) -> dict[Metric, float]:
-        """Since they were taken last."""
-        raises, self._raises = self._raises, {}
-        return raises
 
 
 class _Page:
@@ -130,18 +131,25 @@ class _Page:
 
     def __init__(self, metrics: Metrics) -> None:
         self._kinds = metrics.MetricFamily
+        self._raises: dict[Metric, float] = {}
 
-    def counter(self, name: str, about: str) -> _Family:
-        return self._family(name, about, self._kinds.COUNTER)
+    def counter(self, name: str, about: str) -> _Counter:
+        return _Counter(self._family(name, about, self._kinds.COUNTER), self._raises)
 
     def gauge(self, name: str, about: str) -> _Family:
-        return self._family(name, about, self._kinds.GAUGE)
+        return _Family(self._family(name, about, self._kinds.GAUGE))
 
     def histogram(self, name: str, about: str, buckets: Sequence[float]) -> _Family:
-        return self._family(name, about, self._kinds.HISTOGRAM, buckets=list(buckets))
+        return _Family(self._family(name, about, self._kinds.HISTOGRAM), buckets=list(buckets))
 
-    def _family(self, name: str, about: str, kind: object, **options: object) -> _Family:
-        return _Family(self._kinds(name=name, description=about, kind=kind), **options)
+    def _family(self, name: str, about: str, kind: object) -> Any:  # noqa: ANN401
+        return self._kinds(name=name, description=about, kind=kind)
+
+    def raises(self) -> list[tuple[Metric, float]]:
+        """What counters are to be raised by, since this was asked last."""
+        raises = list(self._raises.items())
+        self._raises.clear()
+        return raises
 
 
 class Telemetry:
@@ -150,12 +158,12 @@ class Telemetry:
     def __init__(self, metrics: Metrics, model: str, stages: tuple[str, ...]) -> None:
         self._page = _Page(metrics)
         self._log = metrics.Logger
-        self._stages = {
-            stage: self._page.histogram(f"talkahead_{stage}_seconds", _STAGES[stage], STAGE_BUCKETS_S)
+        self._histograms: dict[str, Metric] = {
+            stage: self._page.histogram(f"talkahead_{stage}_seconds", _STAGES[stage], STAGE_BUCKETS_S).of(
+                model=model
+            )
             for stage in stages
         }
-        self._histograms = {stage: family.of(model=model) for stage, family in self._stages.items()}
-        self._counts = _Counts()
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
@@ -190,7 +198,7 @@ class Telemetry:
 
     def _settle(self) -> None:
         """Nothing more is to be told for now: what is told as it is at last is told, each by itself."""
-        for counter, value in self._counts.taken().items():
+        for counter, value in self._page.raises():
             self._do(partial(counter.increment, value))
 
     def _do(self, job: Callable[[], None] | None) -> bool:
@@ -219,7 +227,7 @@ class FrontendTelemetry(Telemetry):
     def refused(self, error: Exception) -> None:
         """A request was answered with an error; what is not ours to expect counts as INTERNAL."""
         code = error.code if isinstance(error, TalkaheadError) else Code.INTERNAL
-        self._post(lambda: self._counts.add(self._refused.of(code=code)))
+        self._post(lambda: self._refused.add(code=code))
 
 
 class TalkerTelemetry(Telemetry):
@@ -227,10 +235,10 @@ class TalkerTelemetry(Telemetry):
 
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics, "talker", ("queue", "prefill", "first_window", "emit"))
-        self._listeners = _Listeners(self._page, self._counts)
+        self._listeners = _Listeners(self._page)
         self._pool = _Pool(self._page)
-        self._steps = _Steps(self._page, self._counts)
-        self._speculation = _Speculation(self._page, self._counts)
+        self._steps = _Steps(self._page)
+        self._speculation = _Speculation(self._page)
         self._default_pair = self._page.gauge(
             "talkahead_default_pair", "1 for the pair of requests that ask for none"
         )
@@ -249,8 +257,9 @@ class TalkerTelemetry(Telemetry):
             "talkahead_forwards_total",
             "Steps of the talker on a GPU: replayed as one graph, their forward alone, or eager",
         )
-        counters = {way: ways.of(way=way) for way in StepWay}
-        return lambda way: self._post(lambda: self._counts.add(counters[way]))
+        for way in StepWay:
+            ways.of(way=way)
+        return lambda way: self._post(lambda: ways.add(way=way))
 
     def step(self, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""
@@ -278,7 +287,7 @@ class TalkerTelemetry(Telemetry):
         """See `EngineTelemetry`."""
 
         def report() -> None:
-            self._counts.add(self._ended.of(reason=account.ending))
+            self._ended.add(reason=account.ending)
             self._listeners.ended(account)
             figures = {
                 name: round(value, 3) if isinstance(value, float) else value
@@ -304,8 +313,7 @@ class TalkerTelemetry(Telemetry):
 class _Listeners:
     """What those experience who listen."""
 
-    def __init__(self, page: _Page, counts: _Counts) -> None:
-        self._counts = counts
+    def __init__(self, page: _Page) -> None:
         self._first_chunk = page.histogram(
             "talkahead_first_chunk_seconds",
             "Seconds from a request to its first audio, in the server",
@@ -334,7 +342,7 @@ class _Listeners:
             family.of()
 
     def heard(self, seconds: float, first_chunk_s: float | None) -> None:
-        self._counts.add(self._audio.of(), seconds)
+        self._audio.add(seconds)
         if first_chunk_s is not None:
             self._first_chunk.of().observe(first_chunk_s)
 
@@ -345,8 +353,8 @@ class _Listeners:
             self._least_slack.of().observe(account.least_slack_s)
 
     def late(self, seconds: float) -> None:
-        self._counts.add(self._late_streams.of())
-        self._counts.add(self._late_s.of(), seconds)
+        self._late_streams.add()
+        self._late_s.add(seconds)
 
 
 class _Pool:
@@ -391,8 +399,7 @@ class _Pool:
 class _Steps:
     """What steps take, by how many streams and nodes they have, each rounded up to a power of two."""
 
-    def __init__(self, page: _Page, counts: _Counts) -> None:
-        self._counts = counts
+    def __init__(self, page: _Page) -> None:
         by = "by streams and nodes of a draft, each up to the label's"
         self._steps = page.counter("talkahead_steps_total", f"Steps of the talker, {by}")
         self._seconds = page.counter("talkahead_step_seconds_total", f"Seconds that they took, {by}")
@@ -402,8 +409,8 @@ class _Steps:
 
     def observe(self, seconds: float, streams: int, nodes: int) -> None:
         labels = {"streams": _up_to(streams), "nodes": _up_to(nodes)}
-        self._counts.add(self._steps.of(**labels))
-        self._counts.add(self._seconds.of(**labels), seconds)
+        self._steps.add(**labels)
+        self._seconds.add(seconds, **labels)
 
     def cost(self, costs: Iterable[Cost]) -> None:
         for one in costs:
@@ -419,8 +426,7 @@ def _up_to(number: int) -> str:
 class _Speculation:
     """What drafting brought, by drafter and verifier."""
 
-    def __init__(self, page: _Page, counts: _Counts) -> None:
-        self._counts = counts
+    def __init__(self, page: _Page) -> None:
         self._steps = page.counter(
             "talkahead_target_steps_total",
             f"Target steps of streams, by the tokens that they added, {_MOST_COMMITTED} and more being one",
@@ -435,15 +441,14 @@ class _Speculation:
         pair = {"drafter": drafter, "verifier": verifier}
         for tokens, times in enumerate(committed):
             if times:
-                steps = self._steps.of(**pair, tokens=str(min(tokens, _MOST_COMMITTED)))
-                self._counts.add(steps, times)
+                self._steps.add(times, **pair, tokens=str(min(tokens, _MOST_COMMITTED)))
         tokens = sum(number * times for number, times in enumerate(committed))
         for family, value in (
             (self._committed, tokens),
             (self._drafted, drafted),
             (self._accepted, accepted),
         ):
-            self._counts.add(family.of(**pair), value)
+            family.add(value, **pair)
 
 
 class VocoderTelemetry(Telemetry):
@@ -466,9 +471,9 @@ class VocoderTelemetry(Telemetry):
         self._post(lambda: self._count(windows, seconds))
 
     def _count(self, windows: int, seconds: float) -> None:
-        self._counts.add(self._passes.of())
-        self._counts.add(self._windows.of(), windows)
-        self._counts.add(self._seconds.of(), seconds)
+        self._passes.add()
+        self._windows.add(windows)
+        self._seconds.add(seconds)
 
 
 class EncoderTelemetry(Telemetry):
@@ -486,7 +491,7 @@ class EncoderTelemetry(Telemetry):
 
     def voice(self, is_hit: bool) -> None:
         """A stream came with a reference, which was known or not."""
-        self._post(lambda: self._counts.add(self._lookups.of(result="hit" if is_hit else "miss")))
+        self._post(lambda: self._lookups.add(result="hit" if is_hit else "miss"))
 
     def voices_kept(self, num_bytes: int) -> None:
         self._post(lambda: self._size.of().set(num_bytes))

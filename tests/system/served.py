@@ -104,9 +104,12 @@ class Served(RunningCommand):
             text: str = page.read().decode()
         return text
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
-        found = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)", self.metrics_page(), re.MULTILINE)
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over the labels that are not asked for."""
+        asked = "".join(rf'(?=[^}}]*\b{label}="{re.escape(value)}")' for label, value in labels.items())
+        told = rf"{{{asked}[^}}]*}}"
+        own = told if labels else f"(?:{told})?"
+        found = re.findall(rf"^{re.escape(name)}{own} (\S+)", self.metrics_page(), re.MULTILINE)
         return sum(map(float, found))
 
     def _address(self, service: str) -> str:

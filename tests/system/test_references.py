@@ -52,7 +52,7 @@ def recordings() -> list[Audio]:
 
 
 def lookups(house: Imported, result: str) -> float:
-    return house.server.metric(f'talkahead_voice_cache_lookups_total{{result="{result}"}}')
+    return house.server.metric("talkahead_voice_cache_lookups_total", result=result)
 
 
 def test_a_reference_is_a_voice_for_every_segment(house: Imported, recordings: list[Audio]) -> None:

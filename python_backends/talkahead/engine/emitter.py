@@ -41,8 +41,7 @@ class Channel:
 
     def send(self, window: Window) -> None:
         assert self.is_open, "a window after the end"
-        posted_at = time.monotonic()
-        self._post(lambda: self._send(window, posted_at))
+        self._post(self._timed(window) if window.header.chunk == 0 else lambda: self._send(window))
 
     def close(self) -> None:
         if self.is_open:
@@ -54,7 +53,17 @@ class Channel:
             self.is_open = False
             self._post(lambda: self._end(lambda: self._outlet.fail(error)))
 
-    def _send(self, window: Window, posted_at: float) -> None:
+    def _timed(self, window: Window) -> Job:
+        """Sends it, and tells how long that took."""
+        posted_at = time.monotonic()
+
+        def send() -> None:
+            self._send(window)
+            self._observe(time.monotonic() - posted_at)
+
+        return send
+
+    def _send(self, window: Window) -> None:
         if self._failure is None:
             try:
                 self._outlet.send(window)
@@ -62,8 +71,6 @@ class Channel:
                 self._failure = failure
         if self._failure is not None:
             self._on_lost(window, self._failure)
-        if window.header.chunk == 0:
-            self._observe(time.monotonic() - posted_at)
 
     def _end(self, call: Job) -> None:
         try:

@@ -34,11 +34,14 @@ class Batch:
 
     def at(self, now: float) -> Batch:
         """Nothing once it is due: then it is done, or held up."""
-        return self if now < self.due_at else Batch()
+        return self if now < self.due_at else NO_BATCH
 
     def comes_to(self, window: SentWindow) -> bool:
         """It is in the batch or behind it; otherwise it was passed over."""
         return window.sequence >= self.oldest or window.sent_at > self.sent_after
+
+
+NO_BATCH = Batch()
 
 
 class InFlight:

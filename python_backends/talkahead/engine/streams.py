@@ -11,7 +11,7 @@ from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS, patience
 from talkahead.engine.early_cancels import EarlyCancels
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
-from talkahead.engine.in_flight import Batch, SentWindow
+from talkahead.engine.in_flight import NO_BATCH, Batch, SentWindow
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.stream import Acknowledged, Arrivals, SegmentState, Stream
 from talkahead.engine.windows import Cut, WindowPlan
@@ -56,7 +56,7 @@ class Streams:
         """Those of them whose rest should still come, and until when; the first that is due in front."""
         self._early_cancels = EarlyCancels()
         self._generation = 0
-        self._batch = Batch()
+        self._batch = NO_BATCH
         self.num_in_flight = 0
         """Windows of all streams; counted along, because every window asks."""
 

@@ -6,7 +6,7 @@ Shapes: W frames of a window, C codebooks.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -85,10 +85,9 @@ class VocoderServer:
     def execute(self, requests: Sequence[InferenceRequest]) -> None:
         """Answers through the senders, so that a window is acknowledged after its audio has left."""
         windows = [window for request in requests if (window := self._read(request)) is not None]
-        oldest = _oldest(windows)
         for together in self._passes(windows):
             if sound := self._sound(together):
-                self._announce(sound, oldest)
+                self._announce(sound, windows)
                 self._speak(sound)
 
     def close(self) -> None:
@@ -146,11 +145,11 @@ class VocoderServer:
                 sound.append(window)
         return sound
 
-    def _announce(self, windows: list[_Window], oldest: Mapping[int, int]) -> None:
+    def _announce(self, windows: list[_Window], batch: Sequence[_Window]) -> None:
         """To every talker of the batch: no word from here for a while does not mean that all is over."""
         seconds = self._cost.seconds(len(windows), _width(windows))
         if seconds >= _QUICK_S:
-            for address, sequence in oldest.items():
+            for address, sequence in _oldest(batch).items():
                 self._acknowledgements.send(address, PassBegun(sequence, seconds))
 
     def _speak(self, windows: list[_Window]) -> None:

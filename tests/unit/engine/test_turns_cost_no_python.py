@@ -8,7 +8,7 @@ from talker_fakes import Rig
 FEW, MANY, FRAMES, TURNS = 2, 32, 90, 60
 QUIET_TURNS = 40
 """At least, of those: the others cut windows, or come after one that did."""
-PER_STREAM = 2_650
+PER_STREAM = 2_600
 """Bytecodes, for each, of a turn in which every stream has a window to cut, which is done one by one."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -82,7 +82,7 @@ class Voice(nn.Module):
         rows, place = self._join(
             prompts, prompt_lengths, self.talker.model.embed_tokens(history), batch.num_frames
         )
-        output = self.talker(rows, watched=astuple(ALIGNMENT_HEAD))
+        output = self.talker(rows, watched=(ALIGNMENT_HEAD.layer, ALIGNMENT_HEAD.head))
         # Position p predicts frame p - prompt_length + 1; the position of the last frame predicts the end.
         frame = place - prompt_lengths[:, None] + 1
         tokens = batch.tokens(eos)

@@ -1,5 +1,5 @@
-"""`generation_config.json`: how a checkpoint's tokens are drawn unless a request says otherwise, and which of
-its attention heads tells what it speaks.
+"""`generation_config.json`: how a checkpoint's tokens are drawn unless a request says otherwise, which of its
+attention heads tells what it speaks, and how far that one may move from frame to frame.
 
 The file is Hugging Face's, and its fields mean what they mean there; so do those that it leaves out.
 """
@@ -7,7 +7,7 @@ The file is Hugging Face's, and its fields mean what they mean there; so do thos
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from talkahead.errors import ArtifactMismatch
 NAME = "generation_config.json"
 
 _ALIGNMENT_HEADS = "alignment_heads"
+_ALIGNMENT_WINDOW = "alignment_window"
 
 _LEFT_OUT = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}
 """What Hugging Face takes for them."""
@@ -27,7 +28,7 @@ _OF_OTHERS = frozenset(
     (
         *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
         *("max_length", "max_new_tokens", "use_cache", "transformers_version", "_from_model_config"),
-        _ALIGNMENT_HEADS,
+        *(_ALIGNMENT_HEADS, _ALIGNMENT_WINDOW),
     )
 )
 """Fields that say nothing about how tokens are drawn: ends and lengths are the family's."""
@@ -39,11 +40,21 @@ _READ: dict[str, Setting] = {
 
 
 @dataclass(frozen=True)
+class AlignmentWindow:
+    """How many rows of the prompt an alignment head sees before and behind the one that the frame before
+    speaks, so that it skips nothing and says nothing again (as in Deep Voice 3, Ping et al. 2018)."""
+
+    back: int
+    ahead: int
+
+
+@dataclass(frozen=True)
 class AlignmentHead:
-    """A layer of the talker, and one of its query heads."""
+    """A layer of the talker, and one of its query heads; without a window it sees the whole prompt."""
 
     layer: int
     head: int
+    window: AlignmentWindow | None = None
 
 
 def read_sampling(folder: Path) -> SamplingDefaults:
@@ -60,16 +71,33 @@ def read_sampling(folder: Path) -> SamplingDefaults:
 def read_alignment_head(folder: Path) -> AlignmentHead | None:
     """The attention head that tells which row of the prompt is spoken; None where none has learned to.
 
-    Hugging Face's Whisper has the field, as a list of layers and heads. Raises ArtifactMismatch for anything
-    but a list of one, or of none.
+    Hugging Face's Whisper has the field, as a list of layers and heads; the head's window is our own. Raises
+    ArtifactMismatch for anything but a list of one, or of none, and for a window that is none.
     """
-    heads = _described(folder).get(_ALIGNMENT_HEADS) or []
+    described = _described(folder)
+    heads, window = described.get(_ALIGNMENT_HEADS) or [], described.get(_ALIGNMENT_WINDOW)
     try:
-        return AlignmentHead(*map(index, *heads)) if heads else None
-    except TypeError as error:
+        ((layer, head),) = heads or [(0, 0)]
+        read = AlignmentHead(index(layer), index(head)) if heads else None
+    except (TypeError, ValueError) as error:
         raise ArtifactMismatch(
             f"{folder / NAME}: {_ALIGNMENT_HEADS} is {heads!r}; allowed: [[layer, head]] or []"
         ) from error
+    if read is None or window is None:
+        return read
+    return replace(read, window=_window(folder / NAME, window))
+
+
+def _window(path: Path, told: Any) -> AlignmentWindow:  # noqa: ANN401
+    try:
+        window = AlignmentWindow(*map(index, told))
+    except TypeError:
+        window = AlignmentWindow(0, 0)
+    if window.back < 0 or window.ahead < 1:
+        raise ArtifactMismatch(
+            f"{path}: {_ALIGNMENT_WINDOW} is {told!r}; allowed: [back, ahead], [0, 1] or more"
+        )
+    return window
 
 
 def _described(folder: Path) -> dict[str, Any]:
@@ -93,5 +121,7 @@ def write_sampling(
 ) -> None:
     described: dict[str, Any] = {"do_sample": defaults.temperature > 0, **asdict(defaults)}
     if alignment_head is not None:
-        described[_ALIGNMENT_HEADS] = [astuple(alignment_head)]
+        described[_ALIGNMENT_HEADS] = [[alignment_head.layer, alignment_head.head]]
+        if alignment_head.window is not None:
+            described[_ALIGNMENT_WINDOW] = astuple(alignment_head.window)
     (folder / NAME).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")

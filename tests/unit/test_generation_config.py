@@ -9,6 +9,7 @@ from talkahead.errors import ArtifactMismatch
 from talkahead.generation_config import (
     NAME,
     AlignmentHead,
+    AlignmentWindow,
     read_alignment_head,
     read_sampling,
     write_sampling,
@@ -40,12 +41,22 @@ def test_a_talker_says_which_head_tells_its_words(tmp_path: Path) -> None:
     write_sampling(SamplingDefaults(), tmp_path, AlignmentHead(3, 1))
     assert read_alignment_head(tmp_path) == AlignmentHead(3, 1)
     assert read_sampling(tmp_path) == SamplingDefaults()
+    head = AlignmentHead(3, 1, AlignmentWindow(back=2, ahead=1))
+    write_sampling(SamplingDefaults(), tmp_path, head)
+    assert read_alignment_head(tmp_path) == head
 
 
 @pytest.mark.parametrize("heads", [[[1, 2], [3, 4]], [1, 2], [[1]], [[1, 2.5]], "12"])
 def test_heads_that_are_not_one_are_refused(tmp_path: Path, heads: object) -> None:
     (tmp_path / NAME).write_text(json.dumps({"alignment_heads": heads}))
     with pytest.raises(ArtifactMismatch, match=r"alignment_heads is .*; allowed: \[\[layer, head\]\]"):
+        read_alignment_head(tmp_path)
+
+
+@pytest.mark.parametrize("window", [[1], [1, 0], [-1, 2], [0, 1.5], 3, "12"])
+def test_windows_that_are_none_are_refused(tmp_path: Path, window: object) -> None:
+    (tmp_path / NAME).write_text(json.dumps({"alignment_heads": [[1, 2]], "alignment_window": window}))
+    with pytest.raises(ArtifactMismatch, match=r"alignment_window is .*; allowed: \[back, ahead\]"):
         read_alignment_head(tmp_path)
 
 

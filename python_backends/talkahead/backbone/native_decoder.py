@@ -229,11 +229,15 @@ class NativeDecoder(CachedDecoder):
     def _alignment_fields(self) -> dict[str, int | None]:
         """What C notes while it scores, and moves as it moves keys."""
         if self.alignment is None:
-            return {"aligned_layer": -1, "aligned_head": -1, "prompts": None, "aligned": None}
+            none = {"aligned_layer": -1, "aligned_head": -1, "back": 0, "ahead": 0}
+            return {**none, "prompts": None, "aligned": None}
         head = self.alignment.head
+        back, ahead = (0, 0) if head.window is None else (head.window.back, head.window.ahead)
         return {
             "aligned_layer": head.layer,
             "aligned_head": head.head,
+            "back": back,
+            "ahead": ahead,
             "prompts": self.alignment.prompts.data_ptr(),
             "aligned": self.alignment.rows.data_ptr(),
         }

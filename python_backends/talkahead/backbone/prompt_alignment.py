@@ -1,4 +1,5 @@
-"""Which row of its prompt each position of a slot speaks: the one that a head trained to tell scores highest.
+"""Which row of its prompt each position of a slot speaks: the one that a head trained to tell scores highest,
+of those that it sees.
 
 Shapes: R slots, S running rows, N nodes, M nodes of a path, d head size.
 """
@@ -9,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from talkahead.generation_config import AlignmentHead
+from talkahead.generation_config import AlignmentHead, AlignmentWindow
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
+from talkahead.speculation.token_tree import ROOT_PARENT
 
 
 class PromptAlignment:
@@ -30,6 +33,11 @@ class PromptAlignment:
         self._here: npt.NDArray[np.int32] | None = self.rows.numpy() if self.rows.is_cpu else None
         """The same memory, which numpy slices at a tenth of what it costs torch."""
 
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the head sees but a part of the prompt."""
+        return self.head.window is not None
+
     def read(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32]:
         """Of the slot's positions from `first` to `beyond`; a copy on the host."""
         if self._here is not None:
@@ -39,11 +47,54 @@ class PromptAlignment:
 
     def look(self, queries: Tensor, keys: Tensor, slots: Tensor, positions: Tensor) -> None:
         """Notes what the head's queries [S, N, d], at their positions [S, N], make of the keys of their slots
-        [S], which are [S, span, d]."""
-        scores = queries @ keys.transpose(1, 2).to(queries.dtype)  # [S, N, span]
-        is_behind = torch.arange(keys.shape[1], device=keys.device) >= self.prompts[slots, None]
-        highest = scores.masked_fill_(is_behind[:, None], -torch.inf).argmax(-1)
+        [S], which are [S, span, d]; they see the whole prompt."""
+        highest = self._scores(queries, keys, slots).argmax(-1)
         self.rows[slots[:, None], positions] = highest.to(torch.int32)
+
+    def follow(
+        self, queries: Tensor, keys: Tensor, slots: Tensor, lengths: Tensor, ancestors: Tensor
+    ) -> Tensor | None:
+        """As `look`, of the nodes of trees behind the slots' lengths [S], each of which sees the window that
+        its parent leaves it.
+
+        Args:
+            ancestors: bool [N, N] or [S, N, N], whom each node sees, itself among them.
+
+        Returns:
+            bool [S, N, span], the prompt's rows that a node does not see; None: it sees all.
+        """
+        positions = lengths[:, None] + torch.arange(queries.shape[1], device=keys.device)
+        window = self.head.window
+        if window is None:
+            self.look(queries, keys, slots, positions)
+            return None
+        moves = self._moves(self._scores(queries, keys, slots), window)
+        parents = _parents(ancestors).expand(queries.shape[:2])
+        before = self.rows[slots, lengths - 1].long()[:, None].expand_as(parents)
+        near = before  # that of roots is right at once, and that of one level more each time
+        for _ in range(1, queries.shape[1]):
+            here = moves.gather(2, near[..., None])[..., 0]
+            near = torch.where(parents == ROOT_PARENT, before, here.gather(1, parents.clamp_min(0)))
+        self.rows[slots[:, None], positions] = moves.gather(2, near[..., None])[..., 0].to(torch.int32)
+        place = torch.arange(keys.shape[1], device=keys.device) - near[..., None]  # [S, N, span]
+        is_far = (place < -window.back) | (place > window.ahead)
+        return is_far & ~self._is_behind(keys, slots)
+
+    def _moves(self, scores: Tensor, window: AlignmentWindow) -> Tensor:
+        """int64 [S, N, span]: where each node moves to that comes from a row, for every row."""
+        span = scores.shape[2]
+        padded = functional.pad(scores, (window.back, window.ahead), value=-torch.inf)
+        best = padded.unfold(2, window.back + 1 + window.ahead, 1).argmax(-1)
+        return (best + torch.arange(-window.back, span - window.back, device=scores.device)).clamp_min(0)
+
+    def _scores(self, queries: Tensor, keys: Tensor, slots: Tensor) -> Tensor:
+        """[S, N, span], of what is not of the prompt -infinity."""
+        scores = queries @ keys.transpose(1, 2).to(queries.dtype)
+        return scores.masked_fill_(self._is_behind(keys, slots), -torch.inf)
+
+    def _is_behind(self, keys: Tensor, slots: Tensor) -> Tensor:
+        """bool [S, 1, span], whether a position lies behind its slot's prompt."""
+        return torch.arange(keys.shape[1], device=keys.device) >= self.prompts[slots, None, None]
 
     def compact(self, lengths: Tensor, accepted: Accepted, rows: Rows) -> None:
         """Brings each row's accepted nodes, behind `lengths` [R] in tree order, next to each other."""
@@ -51,3 +102,9 @@ class PromptAlignment:
         nodes = torch.where(steps < accepted.counts[:, None], accepted.path, steps)
         slots, behind = rows.slots[:, None], lengths[rows.slots][:, None]
         self.rows[slots, behind + steps] = self.rows[slots, behind + nodes]
+
+
+def _parents(ancestors: Tensor) -> Tensor:
+    """int64 [..., N] of bool [..., N, N]: the last of those above each node, or ROOT_PARENT."""
+    nodes = torch.arange(ancestors.shape[-1], device=ancestors.device)
+    return torch.where(ancestors.tril(-1), nodes, ROOT_PARENT).amax(-1)

@@ -32,6 +32,7 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _LOG = logging.getLogger(__name__)
+_DENSE = torch.contiguous_format
 _EXTENT_STEP = 32
 """Padded attention spans are multiples of this, so that few shapes occur."""
 
@@ -486,18 +487,21 @@ class SlotDecoder(CachedDecoder):
         rotations = self._rotations[positions][:, None]
         written = self.cache.rows_at(slots, behind)
         span = self._extent(lengths, nodes)
-        bias = None if self._kernel else self._bias(lengths, pattern, span)
+        needs_bias = self._kernel is None or (self.alignment is not None and self.alignment.is_windowed)
+        bias = self._bias(lengths, pattern, span) if needs_bias else None
         for index, layer in enumerate(self._layers):
             qkv = self._projected(x, layer, rotations)
             self.cache.write(index, written, qkv[:, self._heads :])
+            far = None
             if self.alignment is not None and self.alignment.head.layer == index:
                 own = qkv[:, self.alignment.head.head].view(count, nodes, -1)
                 seen = self.cache.keys_of(index, self._aligned_group, rows, span)
-                self.alignment.look(own, seen, rows.slots, behind.view(count, nodes))
+                far = self.alignment.follow(own, seen, rows.slots, lengths, pattern.ancestors)
             queries = qkv.view(count, nodes, -1, self._dim)[:, :, : self._heads]
-            if self._kernel is None:
+            if self._kernel is None or far is not None:
                 grouped = self._grouped(queries)
-                attended = self._attended(grouped, *self.cache.read(index, rows, span), bias)
+                unseen = bias if far is None else self._near(bias, far)
+                attended = self._attended(grouped, *self.cache.read(index, rows, span), unseen)
                 x = self._fed_forward(x, self._ungrouped(attended, count, nodes), layer)
             else:
                 sees = pattern.ancestors.expand(count, nodes, nodes)
@@ -539,6 +543,17 @@ class SlotDecoder(CachedDecoder):
         if nodes == 1:
             return bias
         return bias.repeat(1, self._heads // self._kv_heads, 1)
+
+    def _near(self, bias: Tensor | None, far: Tensor) -> Tensor:
+        """Bias [S K, G N, span] in which the aligned head does not see what is far, [S, N, span]."""
+        assert self.alignment is not None
+        (count, nodes, span), groups = far.shape, self._heads // self._kv_heads
+        if bias is None:
+            bias = far.new_zeros(1, dtype=self._product_dtype)
+        near = bias.expand(count * self._kv_heads, groups * nodes, span).clone(memory_format=_DENSE)
+        by_head = near.view(count, self._kv_heads, groups, nodes, span)
+        by_head[:, self._aligned_group, self.alignment.head.head % groups].masked_fill_(far, -torch.inf)
+        return near
 
     def _grouped(self, queries: Tensor) -> Tensor:
         """[S, N, H, d] to [S K, G N, d]: the queries that share a KV head are one batch entry."""

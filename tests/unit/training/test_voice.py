@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.families.phonemic.text_encoder import TextEncoderConfig
@@ -46,7 +44,7 @@ def test_losses_equal_those_of_each_row_alone() -> None:
         spoken = rows.frames[row : row + 1, :length]
         output = voice.talker(
             torch.cat([prompt, voice.talker.model.embed_tokens(spoken)], dim=1),
-            watched=astuple(ALIGNMENT_HEAD),
+            watched=(ALIGNMENT_HEAD.layer, ALIGNMENT_HEAD.head),
         )
         logits = voice.talker.lm_head(output.hidden[0, symbols:])
         targets = torch.cat([spoken[0], torch.tensor([EOS])])

@@ -161,14 +161,23 @@ static int64_t place_of_largest(const float *scores, int64_t count) {
     return best;
 }
 
-/* Of the queries of the head that is aligned, the rows of their prompts that they score highest. */
-static void align(const struct model *model, const struct block *block, int64_t head, const float *scores) {
-    for (int64_t query = 0; query < block->count; query++) {
+/* Takes from the scores of a frame's row what its window does not show of the prompt. */
+static void look_near(const struct model *model, const struct block *block, const struct row *row, float *scores) {
+    int64_t above = block->parents ? block->parents[row->node] : row->node - 1; /* -1: the last one of the past */
+    int64_t near = *aligned_at(model, row->slot, row->past + above), prompt = model->prompts[row->slot];
+    for (int64_t i = 0; i < least(near - model->back, prompt); i++) scores[i] = -INFINITY;
+    for (int64_t i = near + model->ahead + 1; i < prompt; i++) scores[i] = -INFINITY;
+}
+
+/* Of the queries of the head that is aligned, the rows of their prompts that they score highest. A block's queries
+ * stand in the order of their rows, and so do blocks: who is above another has been here before. */
+static void align(const struct model *model, const struct block *block, int64_t head, float *scores) {
+    for (int64_t query = 0; query < block->count; query++, scores += scores_of(model)) {
         if (head + (block->first + query) % block->group != model->aligned_head) continue;
         const struct row *row = row_behind(block, query);
-        int64_t position = row->past + row->node, seen = least(model->prompts[row->slot], position + 1);
-        *aligned_at(model, row->slot, position) =
-            (int32_t)place_of_largest(scores + query * scores_of(model), seen);
+        int64_t position = row->past + row->node, prompt = model->prompts[row->slot];
+        if (model->ahead && position >= prompt) look_near(model, block, row, scores);
+        *aligned_at(model, row->slot, position) = (int32_t)place_of_largest(scores, least(prompt, position + 1));
     }
 }
 

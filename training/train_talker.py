@@ -3,7 +3,7 @@
 Two things make little data go far: history is corrupted (the talker learns to recover from its own slips),
 and one attention head is shown which symbol the teacher is speaking (guided attention, after Tachibana et al.
 2018, with the teacher's own alignment in place of a diagonal). Neither changes the network that is served,
-where that head tells when words begin.
+where that head tells when words begin and goes through the text without a leap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from talkahead.drafting.draft_artifact import Draft, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.families.phonemic.spectral_decoder import CONFIG_FILE, SpectralConfig
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
-from talkahead.generation_config import AlignmentHead
+from talkahead.generation_config import AlignmentHead, AlignmentWindow
 from talkahead.text.symbols import NUM_SYMBOLS
 from talkahead.weights import load_float32
 from torch import Tensor, nn
@@ -40,8 +40,9 @@ from training.growth import nearest_codes, recoded, with_key_value_heads
 from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
-ALIGNMENT_HEAD = AlignmentHead(layer=2, head=0)
-"""It is shown which symbol is being spoken; what is served of it is when words begin."""
+ALIGNMENT_HEAD = AlignmentHead(layer=2, head=0, window=AlignmentWindow(back=0, ahead=1))
+"""It is shown which symbol is being spoken. A frame speaks the one that the frame before speaks, or the next:
+hence its window when it serves."""
 _JUDGED = 12
 """Held-out batches at most: of few, short utterances would count too much."""
 _DRAFT_PLACES = 1_024

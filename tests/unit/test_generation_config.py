@@ -35,7 +35,7 @@ def test_the_shipped_talker_says_how_it_is_drawn_from() -> None:
 
 
 def test_a_talker_says_which_head_tells_its_words(tmp_path: Path) -> None:
-    assert read_alignment_head(SHIPPED) == AlignmentHead(2, 0)
+    assert read_alignment_head(SHIPPED) == AlignmentHead(2, 0, AlignmentWindow(back=0, ahead=1))
     write_sampling(SamplingDefaults(), tmp_path)
     assert read_alignment_head(tmp_path) is None
     write_sampling(SamplingDefaults(), tmp_path, AlignmentHead(3, 1))

@@ -17,7 +17,8 @@ from typing import Any
 
 from instruments.wordnet import common_nouns, people, places
 
-CATEGORIES = ("dialogue", "names", "numbers")
+CATEGORIES = ("dialogue", "names", "numbers", "replies", "spelling")
+_INITIALS, _CODES = 4_000, 4_000
 
 
 @cache
@@ -27,7 +28,24 @@ def _material() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def _words() -> Mapping[str, Sequence[str]]:
-    return {**_material()["words"], "person": people(), "place": places(), "noun": common_nouns()}
+    return {
+        **_material()["words"],
+        **{"person": people(), "place": places(), "noun": common_nouns()},
+        **{"letter": string.ascii_uppercase, "initials": _initials(), "code": _codes()},
+    }
+
+
+def _initials() -> Sequence[str]:
+    draw = random.Random("initials")
+    return [
+        "".join(draw.choices(string.ascii_uppercase, k=draw.choice((2, 3, 3, 3, 4))))
+        for _ in range(_INITIALS)
+    ]
+
+
+def _codes() -> Sequence[str]:
+    draw = random.Random("codes")
+    return ["".join(draw.choices(string.ascii_uppercase + string.digits, k=4)) for _ in range(_CODES)]
 
 
 @cache

@@ -10,13 +10,17 @@ import hashlib
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+import string
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 from instruments.patterns import made_up, pattern_of
 from instruments.wordnet import glosses
 
+SORTS = ("prose", "usage", "conversation", "numbers", "replies", "spelling")
 SPLITS = ("train", "development", "calibration", "test")
 _HELD_OUT_PERCENT, _HELD_OUT_PATTERNS_PERCENT = 2, 4
+_SINGLE_WORDS, _BRIEF = 3_000, 4
 _EXAMPLE = re.compile(r'"([^"]+)"')
 _DIGIT = re.compile(r"\d")
 
@@ -59,11 +63,17 @@ def definitions() -> Iterator[str]:
 def word_salads(count: int, seed: int = 11) -> Iterator[str]:
     """Dictionary words in random order: pronunciation without the help of context."""
     draw = random.Random(seed)
-    words = sorted({word for text in examples() for word in re.findall(r"[a-z]{3,}", text.lower())})
+    words = [word for word in _words() if len(word) > 2]
     for _ in range(count):
         yield " ".join(draw.choice(words) for _ in range(draw.randint(4, 12))) + draw.choice(
             (".", ".", ".", "?", "!")
         )
+
+
+@cache
+def _words() -> list[str]:
+    """Those of the usage examples."""
+    return sorted({word for text in examples() for word in re.findall(r"[a-z]+", text.lower())})
 
 
 def prose(seed: int = 3) -> list[str]:
@@ -87,15 +97,36 @@ def conversation(seed: int = 3) -> list[str]:
     return _shuffled({*made_up("dialogue", 18_000, seed), *made_up("names", 6_000, seed)}, seed)
 
 
-def assorted(split: str, count: int, seed: int = 3) -> list[str]:
-    """`count` texts of all sorts and of one split, each once, shuffled.
+def replies(seed: int = 3) -> list[str]:
+    """What is said in a word or two, or in a letter, each once, shuffled: about 6,500, a third of up to four
+    letters."""
+    draw = random.Random(seed)
+    brief = [word for word in _words() if len(word) <= _BRIEF]
+    words = [
+        *string.ascii_uppercase,
+        *draw.choices(_words(), k=_SINGLE_WORDS),
+        *draw.choices(brief, k=_SINGLE_WORDS),
+    ]
+    single = (word[0].upper() + word[1:] + draw.choice(("", ".", ".", "!", "?")) for word in words)
+    return _shuffled({*made_up("replies", 3_000, seed), *single}, seed)
+
+
+def spelling(seed: int = 3) -> list[str]:
+    """Letters and digits one by one, and initials, each once, shuffled: about 6,000."""
+    return _shuffled(made_up("spelling", 6_000, seed), seed)
+
+
+def assorted(split: str, count: int, seed: int = 3, sorts: Sequence[str] = SORTS) -> list[str]:
+    """`count` texts of some sorts and of one split, each once, shuffled.
 
     What is made from patterns never ends: a talker that goes on with definitions alone, once the rest is
     used up, unlearns how people speak.
     """
-    sorts = (prose(seed), usage(seed), _ever_new(conversation, seed), _ever_new(numbers, seed))
+    endless = (conversation, numbers, replies, spelling)
+    sources: dict[str, Iterable[str]] = {made.__name__: _ever_new(made, seed) for made in endless}
+    sources |= {"prose": prose(seed), "usage": usage(seed)}
     taken: dict[str, None] = {}
-    for texts in itertools.zip_longest(*sorts):
+    for texts in itertools.zip_longest(*(sources[sort] for sort in sorts)):
         taken.update((text, None) for text in texts if text and split_of(text) == split)
         if len(taken) >= count:
             break
@@ -133,6 +164,8 @@ def categories(split: str, count: int, seed: int = 5) -> dict[str, list[str]]:
         "numbers": (numbers(), lambda text: True),
         "questions": (asked, lambda text: text.endswith("?") and len(text.split()) >= 3),
         "names": (_shuffled(made_up("names", 6_000, seed=3), seed), lambda text: True),
+        "replies": (replies(), lambda text: True),
+        "spelling": (spelling(), lambda text: True),
     }
     chosen: dict[str, list[str]] = {}
     taken: set[str] = set()

@@ -4,7 +4,7 @@
     python -m training.evaluate --server 127.0.0.1:8001
     python -m training.evaluate --copies   # the codec alone, without a server
 
-Held-out sentences of six categories, at the shipped defaults: word errors by Whisper tiny.en; DNSMOS;
+Held-out sentences of eight categories, at the shipped defaults: word errors by Whisper tiny.en; DNSMOS;
 likeness of the speaker; STOI of the codec's copy; durations; phrases skipped or repeated; differences to the
 teacher with paired bootstrap intervals. Of the server also clicks where chunks and segments meet, and pauses.
 Limits come last.

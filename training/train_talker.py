@@ -40,9 +40,9 @@ from training.growth import nearest_codes, recoded, with_key_value_heads
 from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
-ALIGNMENT_HEAD = AlignmentHead(layer=2, head=0, window=AlignmentWindow(back=0, ahead=1))
-"""It is shown which symbol is being spoken. A frame speaks the one that the frame before speaks, or the next:
-hence its window when it serves."""
+ALIGNMENT_HEAD = AlignmentHead(layer=2, head=0, window=AlignmentWindow(back=0, ahead=1, closing=2))
+"""It is shown which symbol is being spoken. A frame speaks the one that the frame before speaks, or the next,
+and hardly ever the pause that closes a prompt (1 % of the utterances, a frame or two): hence its window."""
 _JUDGED = 12
 """Held-out batches at most: of few, short utterances would count too much."""
 _DRAFT_PLACES = 1_024

@@ -7,7 +7,7 @@ The file is Hugging Face's, and its fields mean what they mean there; so do thos
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,21 @@ _READ: dict[str, Setting] = {
 
 @dataclass(frozen=True)
 class AlignmentWindow:
-    """How many rows of the prompt an alignment head sees before and behind the one that the frame before
-    speaks, so that it skips nothing and says nothing again (as in Deep Voice 3, Ping et al. 2018)."""
+    """What an alignment head sees of the prompt, so that nothing is skipped or said again (as in Deep Voice
+    3, Ping et al. 2018), and where speech ends.
+
+    Attributes:
+        back, ahead: rows before and behind the one that the frame before speaks.
+        closing: rows that end every prompt and stand for no sound: whoever has spoken them for
+            `CLOSING_FRAMES` frames is done.
+    """
 
     back: int
     ahead: int
+    closing: int = 0
+
+
+CLOSING_FRAMES = 2
 
 
 @dataclass(frozen=True)
@@ -90,12 +100,13 @@ def read_alignment_head(folder: Path) -> AlignmentHead | None:
 
 def _window(path: Path, told: Any) -> AlignmentWindow:  # noqa: ANN401
     try:
-        window = AlignmentWindow(*map(index, told))
-    except TypeError:
-        window = AlignmentWindow(0, 0)
-    if window.back < 0 or window.ahead < 1:
+        window = AlignmentWindow(**{name: index(value) for name, value in told.items()})
+    except (AttributeError, TypeError):
+        window = AlignmentWindow(-1, 0)
+    if min(window.back, window.ahead - 1, window.closing) < 0:
         raise ArtifactMismatch(
-            f"{path}: {_ALIGNMENT_WINDOW} is {told!r}; allowed: [back, ahead], [0, 1] or more"
+            f'{path}: {_ALIGNMENT_WINDOW} is {told!r}; allowed: {{"back": 0 or more, "ahead": 1 or more, '
+            '"closing": 0 or more}, in rows of the prompt'
         )
     return window
 
@@ -123,5 +134,5 @@ def write_sampling(
     if alignment_head is not None:
         described[_ALIGNMENT_HEADS] = [[alignment_head.layer, alignment_head.head]]
         if alignment_head.window is not None:
-            described[_ALIGNMENT_WINDOW] = astuple(alignment_head.window)
+            described[_ALIGNMENT_WINDOW] = asdict(alignment_head.window)
     (folder / NAME).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")

@@ -35,13 +35,13 @@ def test_the_shipped_talker_says_how_it_is_drawn_from() -> None:
 
 
 def test_a_talker_says_which_head_tells_its_words(tmp_path: Path) -> None:
-    assert read_alignment_head(SHIPPED) == AlignmentHead(2, 0, AlignmentWindow(back=0, ahead=1))
+    assert read_alignment_head(SHIPPED) == AlignmentHead(2, 0, AlignmentWindow(back=0, ahead=1, closing=2))
     write_sampling(SamplingDefaults(), tmp_path)
     assert read_alignment_head(tmp_path) is None
     write_sampling(SamplingDefaults(), tmp_path, AlignmentHead(3, 1))
     assert read_alignment_head(tmp_path) == AlignmentHead(3, 1)
     assert read_sampling(tmp_path) == SamplingDefaults()
-    head = AlignmentHead(3, 1, AlignmentWindow(back=2, ahead=1))
+    head = AlignmentHead(3, 1, AlignmentWindow(back=2, ahead=1, closing=3))
     write_sampling(SamplingDefaults(), tmp_path, head)
     assert read_alignment_head(tmp_path) == head
 
@@ -53,10 +53,17 @@ def test_heads_that_are_not_one_are_refused(tmp_path: Path, heads: object) -> No
         read_alignment_head(tmp_path)
 
 
-@pytest.mark.parametrize("window", [[1], [1, 0], [-1, 2], [0, 1.5], 3, "12"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        *([0, 1], 3, "back", {"back": 0}, {"back": 0, "ahead": 1, "beside": 1}),
+        *({"back": 0, "ahead": 0}, {"back": -1, "ahead": 2}, {"back": 0, "ahead": 1.5}),
+        {"back": 0, "ahead": 1, "closing": -1},
+    ],
+)
 def test_windows_that_are_none_are_refused(tmp_path: Path, window: object) -> None:
     (tmp_path / NAME).write_text(json.dumps({"alignment_heads": [[1, 2]], "alignment_window": window}))
-    with pytest.raises(ArtifactMismatch, match=r"alignment_window is .*; allowed: \[back, ahead\]"):
+    with pytest.raises(ArtifactMismatch, match=r"alignment_window is .*; allowed: .*\"ahead\": 1 or more"):
         read_alignment_head(tmp_path)
 
 

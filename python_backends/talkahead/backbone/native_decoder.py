@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, byref, pointer
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from talkahead.backbone.native_team import helpers_of
 from talkahead.backbone.panel_cache import PanelCache
 from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.shortlist import Shortlist
-from talkahead.generation_config import AlignmentHead
+from talkahead.generation_config import CLOSING_FRAMES, AlignmentHead, AlignmentWindow
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
 from talkahead.speculation.contracts import Scored
@@ -228,18 +228,16 @@ class NativeDecoder(CachedDecoder):
 
     def _alignment_fields(self) -> dict[str, int | None]:
         """What C notes while it scores, and moves as it moves keys."""
-        if self.alignment is None:
-            none = {"aligned_layer": -1, "aligned_head": -1, "back": 0, "ahead": 0}
-            return {**none, "prompts": None, "aligned": None}
-        head = self.alignment.head
-        back, ahead = (0, 0) if head.window is None else (head.window.back, head.window.ahead)
-        return {
-            "aligned_layer": head.layer,
-            "aligned_head": head.head,
-            "back": back,
-            "ahead": ahead,
-            "prompts": self.alignment.prompts.data_ptr(),
-            "aligned": self.alignment.rows.data_ptr(),
+        alignment = self.alignment
+        window = (alignment and alignment.head.window) or AlignmentWindow(0, 0)
+        fields = asdict(window) | {"closing_frames": CLOSING_FRAMES, "eos": self.eos}
+        if alignment is None:
+            return fields | {"aligned_layer": -1, "aligned_head": -1, "prompts": None, "aligned": None}
+        return fields | {
+            "aligned_layer": alignment.head.layer,
+            "aligned_head": alignment.head.head,
+            "prompts": alignment.prompts.data_ptr(),
+            "aligned": alignment.rows.data_ptr(),
         }
 
     def _load_narrowing(self, state: Mapping[str, Tensor]) -> NativeStruct | None:

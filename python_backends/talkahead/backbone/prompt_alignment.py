@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from talkahead.generation_config import AlignmentHead, AlignmentWindow
+from talkahead.generation_config import CLOSING_FRAMES, AlignmentHead, AlignmentWindow
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT
@@ -79,6 +79,27 @@ class PromptAlignment:
         place = torch.arange(keys.shape[1], device=keys.device) - near[..., None]  # [S, N, span]
         is_far = (place < -window.back) | (place > window.ahead)
         return is_far & ~self._is_behind(keys, slots)
+
+    def has_ended(self, slots: Tensor, lengths: Tensor, ancestors: Tensor) -> Tensor | None:
+        """bool [S, N], of the nodes that `follow` has seen: whose speech is over; None: unknown."""
+        window = self.head.window
+        if window is None or not window.closing:
+            return None
+        first = self.prompts[slots] - 1  # the position that draws the first frame
+        nodes = torch.arange(ancestors.shape[-1], device=slots.device)
+        closing = self._is_closing(slots[:, None], lengths[:, None] + nodes, window)
+        parents = _parents(ancestors).expand(closing.shape)
+        over = above = closing
+        for frames in range(1, CLOSING_FRAMES + 1):
+            position = lengths - frames
+            past = self._is_closing(slots, position, window) & (position >= first)
+            above = torch.where(parents == ROOT_PARENT, past[:, None], above.gather(1, parents.clamp_min(0)))
+            over = over & above
+        return over
+
+    def _is_closing(self, slots: Tensor, positions: Tensor, window: AlignmentWindow) -> Tensor:
+        """Whether positions of slots speak what closes their prompts."""
+        return self.rows[slots, positions] >= self.prompts[slots] - window.closing
 
     def _moves(self, scores: Tensor, window: AlignmentWindow) -> Tensor:
         """int64 [S, N, span]: where each node moves to that comes from a row, for every row."""

@@ -509,7 +509,17 @@ class SlotDecoder(CachedDecoder):
                 attended = self._kernel(queries, *kept, rows.slots, self.cache.lengths, sees)
                 x = self._fed_forward(x, attended.view(count * nodes, -1), layer)
         logits, hidden = self._read_out(x)
-        return logits.view(count, nodes, -1), hidden.view(count, nodes, -1)
+        logits = self._ended(logits.view(count, nodes, -1), rows.slots, lengths, pattern)
+        return logits, hidden.view(count, nodes, -1)
+
+    def _ended(self, logits: Tensor, slots: Tensor, lengths: Tensor, pattern: _Pattern) -> Tensor:
+        """Logits [S, N, V] that leave nodes whose speech is over nothing but its end."""
+        over = None if self.alignment is None else self.alignment.has_ended(slots, lengths, pattern.ancestors)
+        if over is None:
+            return logits
+        logits = logits.masked_fill(over[..., None], -torch.inf)
+        logits[..., self.eos].masked_fill_(over, 0.0)
+        return logits
 
     def _behind(self, lengths: Tensor, offsets: Tensor) -> Tensor:
         """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""

@@ -12,7 +12,7 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.generation_config import AlignmentHead, AlignmentWindow
+from talkahead.generation_config import CLOSING_FRAMES, AlignmentHead, AlignmentWindow
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
@@ -20,8 +20,9 @@ from torch import Tensor
 
 CONFIG = DecoderConfig(50, 49, 64, 96, 3, 4, 2, 16)
 HEAD = AlignmentHead(layer=1, head=3)
-WINDOWS = [None, AlignmentWindow(0, 1), AlignmentWindow(2, 1), AlignmentWindow(9, 9)]
-"""The last one shows the whole prompt."""
+ENDING = AlignmentWindow(1, 3, closing=3)
+WINDOWS = [None, AlignmentWindow(0, 1), AlignmentWindow(2, 1), AlignmentWindow(9, 9), ENDING]
+"""The last but one shows the whole prompt."""
 PROMPTS = {2: 9, 0: 5}
 """Rows of each slot's."""
 SHAPES = [TreeShape((-1,)), TreeShape((-1, 0, 1)), TreeShape((-1, 0, 0, 2, 1))]
@@ -107,7 +108,13 @@ def without_cache(llama: Llama, head: AlignmentHead, spoken: Spoken) -> tuple[li
             masks[head.head].masked_fill_(far, -torch.inf)
             after, _ = layer(rows, replace(places, mask=masks))
         rows = after
-    return aligned, llama.lm_head(llama.model.norm(rows))[0, count:]
+    logits = llama.lm_head(llama.model.norm(rows))[0, count:]
+    closing = 0 if head.window is None else head.window.closing
+    for place in range(CLOSING_FRAMES, len(aligned)):
+        if min(aligned[place - CLOSING_FRAMES : place + 1]) >= count - closing:
+            logits[place - 1] = torch.full((CONFIG.vocab_size,), -torch.inf)
+            logits[place - 1, CONFIG.eos] = 0.0
+    return aligned, logits
 
 
 def test_positions_know_the_row_that_they_score_highest(
@@ -122,6 +129,17 @@ def test_positions_know_the_row_that_they_score_highest(
         assert aligned.tolist() == expected
         assert len(set(expected)) > 1, "a test that constants pass"
         torch.testing.assert_close(spoken.logits.double(), logits, rtol=1e-3, atol=1e-3)
+
+
+def test_some_speech_ends_behind_its_prompt_and_some_goes_on(llama: Llama) -> None:
+    """What the other test compares, where there is such speech."""
+    state = {name: value.float() for name, value in llama.state_dict().items()}
+    head = replace(HEAD, window=ENDING)
+    spoken = speak(
+        NativeDecoder(CONFIG, state, num_slots=4, max_positions=60, max_nodes=5, alignment_head=head)
+    )
+    over = torch.cat([one.logits.isinf().sum(1) for one in spoken.values()])
+    assert set(over.tolist()) == {0, CONFIG.vocab_size - 1}
 
 
 def test_a_window_changes_what_is_said(llama: Llama) -> None:

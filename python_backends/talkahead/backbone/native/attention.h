@@ -181,6 +181,17 @@ static void align(const struct model *model, const struct block *block, int64_t 
     }
 }
 
+/* Whether a row speaks what closes its prompt, and the frames above it have for as long as they may. */
+static int is_over(const struct model *model, const struct row *row) {
+    int64_t prompt = model->prompts[row->slot], node = row->node;
+    for (int frames = 0; frames <= model->closing_frames; frames++) {
+        int64_t position = row->past + node;
+        if (position < prompt - 1 || *aligned_at(model, row->slot, position) < prompt - model->closing) return 0;
+        node = node >= 0 && row->parents ? row->parents[node] : node - 1;
+    }
+    return 1;
+}
+
 /* Positions that a tree's row sees, from `first` on, in the order of a plain sequence; returns how many. */
 static int64_t list_seen(const struct row *row, const int32_t *parents, int64_t first, int64_t *seen) {
     int64_t end = row->past + row->depth + 1 - first, j = end;

@@ -249,6 +249,19 @@ static void read_head(const struct model *model, int64_t rows, struct workspace 
     }
 }
 
+/* Leaves rows whose speech is over nothing but its end. */
+static void end_speech(const struct model *model, int64_t rows, enum wanted wanted, const struct row *row,
+                       float *logits) {
+    for (int64_t r = 0; r < rows; r++, row++) {
+        if (wanted != ALL_ROWS && !row->is_last) continue;
+        if (is_over(model, row)) {
+            for (int64_t token = 0; token < model->head.outputs; token++) logits[token] = -INFINITY;
+            logits[model->eos] = 0;
+        }
+        logits += model->head.outputs;
+    }
+}
+
 /* Writes the hidden states [.., D] and logits [.., V] of the chunk's wanted rows, and moves on behind them. */
 static void read_out(const struct model *model, int64_t rows, enum wanted wanted, struct workspace *space,
                      float **hidden, float **logits) {
@@ -262,6 +275,7 @@ static void read_out(const struct model *model, int64_t rows, enum wanted wanted
     }
     narrow_states(model, scored, space);
     read_head(model, scored, space, *logits);
+    if (model->closing) end_speech(model, rows, wanted, space->rows, *logits);
     *logits += scored * model->head.outputs;
 }
 

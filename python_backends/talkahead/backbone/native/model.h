@@ -27,7 +27,8 @@ struct model {
     const float *cosines, *sines; /* [positions, d / 2] */
     word *cache;
     int64_t aligned_layer, aligned_head; /* whose scores say which row of the prompt is spoken; -1: none */
-    int64_t back, ahead; /* rows of its prompt that it sees before and behind the last frame's; ahead 0: all */
+    int64_t back, ahead;  /* rows of its prompt that it sees before and behind the last frame's; ahead 0: all */
+    int64_t closing, closing_frames, eos; /* rows that close a prompt; who has spoken them so long draws `eos` */
     const int64_t *prompts;              /* [slots]: rows of each one's prompt */
     int32_t *aligned;                    /* [slots, positions]: the row of its prompt that each scores highest */
     struct helpers helpers;              /* in what the layers compute */

@@ -7,6 +7,7 @@ import json
 import pytest
 from hearing import speak
 from served import REPOSITORY
+from shipped import SPEECH
 from talkahead.text import TextFrontend
 from talkahead_client import Client
 from texts import SENTENCES
@@ -20,6 +21,9 @@ HEARD = SENTENCES[:8]
 WORD_ERRORS_PERCENT = 25.0
 """Whisper hears fewer in any voice that is worth shipping, and 93 % in a teacher's under noise as loud as
 itself."""
+
+REPLIES = ("No.", "Go.", "Sure.", "B?")
+REPLY_S = 1.0
 
 
 def untrained_models() -> list[str]:
@@ -39,3 +43,10 @@ def test_recogniser_understands_the_server(client: Client) -> None:
     percent = word_error_percent(found)
     print(f"word errors: {percent:.1f} %")
     assert percent < WORD_ERRORS_PERCENT
+
+
+@pytest.mark.parametrize("text", REPLIES)
+def test_a_reply_is_over_with_its_last_sound(client: Client, text: str) -> None:
+    """Speech that goes on behind its text is babble: of these, seconds were heard in two of three draws."""
+    longest = max(len(speak(client, text, seed=seed).audio) for seed in range(8))
+    assert longest < REPLY_S * SPEECH.sample_rate_hz

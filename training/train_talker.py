@@ -40,9 +40,10 @@ from training.growth import nearest_codes, recoded, with_key_value_heads
 from training.running_weights import running_mean
 from training.shared_codes import CodeFactors, plain, share
 
-ALIGNMENT_HEAD = AlignmentHead(layer=2, head=0, window=AlignmentWindow(back=0, ahead=1, closing=2))
-"""It is shown which symbol is being spoken. A frame speaks the one that the frame before speaks, or the next,
-and hardly ever the pause that closes a prompt (1 % of the utterances, a frame or two): hence its window."""
+ALIGNMENT_HEAD = AlignmentHead(2, 0, AlignmentWindow(back=0, ahead=1, longest=25, closing=2))
+"""It is shown which symbol is being spoken. A frame speaks the one that the frame before speaks, or the next;
+of 1.4 million symbols none lasts for over 25 frames, and the pause that closes a prompt has a frame or two
+in 1 % of the utterances, else none: hence its window."""
 _JUDGED = 12
 """Held-out batches at most: of few, short utterances would count too much."""
 _DRAFT_PLACES = 1_024

@@ -46,12 +46,14 @@ class AlignmentWindow:
 
     Attributes:
         back, ahead: rows before and behind the one that the frame before speaks.
+        longest: frames that one row is spoken, then it is not seen; 0: for ever.
         closing: rows that end every prompt and stand for no sound: whoever has spoken them for
             `CLOSING_FRAMES` frames is done.
     """
 
     back: int
     ahead: int
+    longest: int = 0
     closing: int = 0
 
 
@@ -103,10 +105,10 @@ def _window(path: Path, told: Any) -> AlignmentWindow:  # noqa: ANN401
         window = AlignmentWindow(**{name: index(value) for name, value in told.items()})
     except (AttributeError, TypeError):
         window = AlignmentWindow(-1, 0)
-    if min(window.back, window.ahead - 1, window.closing) < 0:
+    if min(window.back, window.ahead - 1, window.longest, window.closing) < 0:
         raise ArtifactMismatch(
             f'{path}: {_ALIGNMENT_WINDOW} is {told!r}; allowed: {{"back": 0 or more, "ahead": 1 or more, '
-            '"closing": 0 or more}, in rows of the prompt'
+            '"longest": 0 or more, "closing": 0 or more}, whole numbers'
         )
     return window
 

@@ -35,13 +35,15 @@ def test_the_shipped_talker_says_how_it_is_drawn_from() -> None:
 
 
 def test_a_talker_says_which_head_tells_its_words(tmp_path: Path) -> None:
-    assert read_alignment_head(SHIPPED) == AlignmentHead(2, 0, AlignmentWindow(back=0, ahead=1, closing=2))
+    assert read_alignment_head(SHIPPED) == AlignmentHead(
+        2, 0, AlignmentWindow(back=0, ahead=1, longest=25, closing=2)
+    )
     write_sampling(SamplingDefaults(), tmp_path)
     assert read_alignment_head(tmp_path) is None
     write_sampling(SamplingDefaults(), tmp_path, AlignmentHead(3, 1))
     assert read_alignment_head(tmp_path) == AlignmentHead(3, 1)
     assert read_sampling(tmp_path) == SamplingDefaults()
-    head = AlignmentHead(3, 1, AlignmentWindow(back=2, ahead=1, closing=3))
+    head = AlignmentHead(3, 1, AlignmentWindow(back=2, ahead=1, longest=9, closing=3))
     write_sampling(SamplingDefaults(), tmp_path, head)
     assert read_alignment_head(tmp_path) == head
 

@@ -68,17 +68,30 @@ class PromptAlignment:
         if window is None:
             self.look(queries, keys, slots, positions)
             return None
-        moves = self._moves(self._scores(queries, keys, slots), window)
+        scores = self._scores(queries, keys, slots)
+        stays, leaves = _moves(scores, -window.back, window.ahead), _moves(scores, 1, window.ahead)
         parents = _parents(ancestors).expand(queries.shape[:2])
         before = self.rows[slots, lengths - 1].long()[:, None].expand_as(parents)
-        near = before  # that of roots is right at once, and that of one level more each time
-        for _ in range(1, queries.shape[1]):
+        held_before = self._held(slots, lengths, window)[:, None].expand_as(parents)
+        here, lasts = before, held_before
+        for _ in range(queries.shape[1]):  # roots are right at once, and one level more each time
+            near, held = _of_parents(parents, before, here), _of_parents(parents, held_before, lasts)
+            has_lasted = (
+                (held >= window.longest) & (near < self.prompts[slots, None] - 1) & (window.longest > 0)
+            )
+            moves = torch.where(has_lasted[..., None], leaves, stays)
             here = moves.gather(2, near[..., None])[..., 0]
-            near = torch.where(parents == ROOT_PARENT, before, here.gather(1, parents.clamp_min(0)))
-        self.rows[slots[:, None], positions] = moves.gather(2, near[..., None])[..., 0].to(torch.int32)
+            lasts = torch.where(here == near, held + 1, 1)
+        self.rows[slots[:, None], positions] = here.to(torch.int32)
         place = torch.arange(keys.shape[1], device=keys.device) - near[..., None]  # [S, N, span]
-        is_far = (place < -window.back) | (place > window.ahead)
+        is_far = (place < torch.where(has_lasted, 1, -window.back)[..., None]) | (place > window.ahead)
         return is_far & ~self._is_behind(keys, slots)
+
+    def _held(self, slots: Tensor, lengths: Tensor, window: AlignmentWindow) -> Tensor:
+        """For how many frames slots have spoken the row that they speak, int64 [S], at most the longest."""
+        positions = lengths[:, None] - torch.arange(1, window.longest + 1, device=slots.device)
+        same = self.rows[slots[:, None], positions.clamp_min(0)] == self.rows[slots, lengths - 1][:, None]
+        return (same & (positions >= self.prompts[slots, None] - 1)).cumprod(1).sum(1)
 
     def has_ended(self, slots: Tensor, lengths: Tensor, ancestors: Tensor) -> Tensor | None:
         """bool [S, N], of the nodes that `follow` has seen: whose speech is over; None: unknown."""
@@ -93,20 +106,13 @@ class PromptAlignment:
         for frames in range(1, CLOSING_FRAMES + 1):
             position = lengths - frames
             past = self._is_closing(slots, position, window) & (position >= first)
-            above = torch.where(parents == ROOT_PARENT, past[:, None], above.gather(1, parents.clamp_min(0)))
+            above = _of_parents(parents, past[:, None].expand_as(parents), above)
             over = over & above
         return over
 
     def _is_closing(self, slots: Tensor, positions: Tensor, window: AlignmentWindow) -> Tensor:
         """Whether positions of slots speak what closes their prompts."""
         return self.rows[slots, positions] >= self.prompts[slots] - window.closing
-
-    def _moves(self, scores: Tensor, window: AlignmentWindow) -> Tensor:
-        """int64 [S, N, span]: where each node moves to that comes from a row, for every row."""
-        span = scores.shape[2]
-        padded = functional.pad(scores, (window.back, window.ahead), value=-torch.inf)
-        best = padded.unfold(2, window.back + 1 + window.ahead, 1).argmax(-1)
-        return (best + torch.arange(-window.back, span - window.back, device=scores.device)).clamp_min(0)
 
     def _scores(self, queries: Tensor, keys: Tensor, slots: Tensor) -> Tensor:
         """[S, N, span], of what is not of the prompt -infinity."""
@@ -129,3 +135,16 @@ def _parents(ancestors: Tensor) -> Tensor:
     """int64 [..., N] of bool [..., N, N]: the last of those above each node, or ROOT_PARENT."""
     nodes = torch.arange(ancestors.shape[-1], device=ancestors.device)
     return torch.where(ancestors.tril(-1), nodes, ROOT_PARENT).amax(-1)
+
+
+def _of_parents(parents: Tensor, of_past: Tensor, of_nodes: Tensor) -> Tensor:
+    """What nodes [S, N] inherit: of their parents, and where these are of the past, of that."""
+    return torch.where(parents == ROOT_PARENT, of_past, of_nodes.gather(1, parents.clamp_min(0)))
+
+
+def _moves(scores: Tensor, first: int, last: int) -> Tensor:
+    """int64 [S, N, span]: the row from `first` to `last` behind each one that a node scores highest."""
+    span = scores.shape[2]
+    padded = functional.pad(scores, (-first, last), value=-torch.inf)  # less than none: cut off
+    best = padded.unfold(2, last - first + 1, 1).argmax(-1)
+    return (best + torch.arange(first, span + first, device=scores.device)).clamp(0, span - 1)

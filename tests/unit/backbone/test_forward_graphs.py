@@ -22,7 +22,7 @@ from torch import Tensor
 
 WIDTH, VOCABULARY, SLOTS, NODES = 32, 40, 6, 5
 CONFIG = DecoderConfig(VOCABULARY, VOCABULARY - 1, WIDTH, 48, 2, 4, 2, 16, max_position_embeddings=128)
-HEAD = AlignmentHead(1, 2, AlignmentWindow(1, 2, closing=1))
+HEAD = AlignmentHead(1, 2, AlignmentWindow(1, 2, longest=2, closing=1))
 EXACT = 1e-9
 
 

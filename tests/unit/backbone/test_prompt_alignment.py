@@ -21,8 +21,9 @@ from torch import Tensor
 CONFIG = DecoderConfig(50, 49, 64, 96, 3, 4, 2, 16)
 HEAD = AlignmentHead(layer=1, head=3)
 ENDING = AlignmentWindow(1, 3, closing=3)
-WINDOWS = [None, AlignmentWindow(0, 1), AlignmentWindow(2, 1), AlignmentWindow(9, 9), ENDING]
-"""The last but one shows the whole prompt."""
+LEAVING = AlignmentWindow(0, 1, longest=2)
+WINDOWS = [None, AlignmentWindow(0, 1), AlignmentWindow(2, 1), AlignmentWindow(9, 9), ENDING, LEAVING]
+"""The fourth one shows the whole prompt."""
 PROMPTS = {2: 9, 0: 5}
 """Rows of each slot's."""
 SHAPES = [TreeShape((-1,)), TreeShape((-1, 0, 1)), TreeShape((-1, 0, 0, 2, 1))]
@@ -88,7 +89,9 @@ def follow(scores: Tensor, window: AlignmentWindow | None, count: int) -> tuple[
     for row in range(count, len(scores)):
         places = torch.arange(count) - aligned[-1]
         if window is not None:
-            far[row, :count] = (places < -window.back) | (places > window.ahead)
+            leaves = window.longest > 0 and aligned[-window.longest :] == [aligned[-1]] * window.longest
+            first = 1 if leaves and aligned[-1] + 1 < count else -window.back
+            far[row, :count] = (places < first) | (places > window.ahead)
         aligned.append(int(scores[row, :count].masked_fill(far[row, :count], -torch.inf).argmax()))
     return aligned, far
 

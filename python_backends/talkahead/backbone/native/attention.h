@@ -161,11 +161,27 @@ static int64_t place_of_largest(const float *scores, int64_t count) {
     return best;
 }
 
+/* The node that a row's node stands behind; -1 and less: in the past, from its end on. */
+INLINE int64_t above(const struct row *row, int64_t node) {
+    return node >= 0 && row->parents ? row->parents[node] : node - 1;
+}
+
+/* Whether the frames from a row's node up have spoken a row of the prompt as long as they may. */
+static int has_lasted(const struct model *model, const struct row *row, int64_t node, int64_t spoken) {
+    int64_t prompt = model->prompts[row->slot], frames = 0;
+    for (; frames < model->longest; frames++, node = above(row, node)) {
+        int64_t position = row->past + node;
+        if (position < prompt - 1 || *aligned_at(model, row->slot, position) != spoken) return 0;
+    }
+    return frames && spoken + 1 < prompt;
+}
+
 /* Takes from the scores of a frame's row what its window does not show of the prompt. */
-static void look_near(const struct model *model, const struct block *block, const struct row *row, float *scores) {
-    int64_t above = block->parents ? block->parents[row->node] : row->node - 1; /* -1: the last one of the past */
-    int64_t near = *aligned_at(model, row->slot, row->past + above), prompt = model->prompts[row->slot];
-    for (int64_t i = 0; i < least(near - model->back, prompt); i++) scores[i] = -INFINITY;
+static void look_near(const struct model *model, const struct row *row, float *scores) {
+    int64_t node = above(row, row->node), prompt = model->prompts[row->slot];
+    int64_t near = *aligned_at(model, row->slot, row->past + node);
+    int64_t first = has_lasted(model, row, node, near) ? near + 1 : near - model->back;
+    for (int64_t i = 0; i < least(first, prompt); i++) scores[i] = -INFINITY;
     for (int64_t i = near + model->ahead + 1; i < prompt; i++) scores[i] = -INFINITY;
 }
 
@@ -176,7 +192,7 @@ static void align(const struct model *model, const struct block *block, int64_t 
         if (head + (block->first + query) % block->group != model->aligned_head) continue;
         const struct row *row = row_behind(block, query);
         int64_t position = row->past + row->node, prompt = model->prompts[row->slot];
-        if (model->ahead && position >= prompt) look_near(model, block, row, scores);
+        if (model->ahead && position >= prompt) look_near(model, row, scores);
         *aligned_at(model, row->slot, position) = (int32_t)place_of_largest(scores, least(prompt, position + 1));
     }
 }
@@ -184,10 +200,9 @@ static void align(const struct model *model, const struct block *block, int64_t 
 /* Whether a row speaks what closes its prompt, and the frames above it have for as long as they may. */
 static int is_over(const struct model *model, const struct row *row) {
     int64_t prompt = model->prompts[row->slot], node = row->node;
-    for (int frames = 0; frames <= model->closing_frames; frames++) {
+    for (int64_t frames = 0; frames <= model->closing_frames; frames++, node = above(row, node)) {
         int64_t position = row->past + node;
         if (position < prompt - 1 || *aligned_at(model, row->slot, position) < prompt - model->closing) return 0;
-        node = node >= 0 && row->parents ? row->parents[node] : node - 1;
     }
     return 1;
 }

@@ -28,6 +28,7 @@ struct model {
     word *cache;
     int64_t aligned_layer, aligned_head; /* whose scores say which row of the prompt is spoken; -1: none */
     int64_t back, ahead;  /* rows of its prompt that it sees before and behind the last frame's; ahead 0: all */
+    int64_t longest;      /* frames that may speak one row; 0: any number */
     int64_t closing, closing_frames, eos; /* rows that close a prompt; who has spoken them so long draws `eos` */
     const int64_t *prompts;              /* [slots]: rows of each one's prompt */
     int32_t *aligned;                    /* [slots, positions]: the row of its prompt that each scores highest */

@@ -6,6 +6,8 @@ Shapes: R slots, S running rows, N nodes, M nodes of a path, d head size.
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -69,23 +71,28 @@ class PromptAlignment:
             self.look(queries, keys, slots, positions)
             return None
         scores = self._scores(queries, keys, slots)
-        stays, leaves = _moves(scores, -window.back, window.ahead), _moves(scores, 1, window.ahead)
-        parents = _parents(ancestors).expand(queries.shape[:2])
-        before = self.rows[slots, lengths - 1].long()[:, None].expand_as(parents)
-        held_before = self._held(slots, lengths, window)[:, None].expand_as(parents)
-        here, lasts = before, held_before
-        for _ in range(queries.shape[1]):  # roots are right at once, and one level more each time
-            near, held = _of_parents(parents, before, here), _of_parents(parents, held_before, lasts)
-            has_lasted = (
-                (held >= window.longest) & (near < self.prompts[slots, None] - 1) & (window.longest > 0)
-            )
-            moves = torch.where(has_lasted[..., None], leaves, stays)
-            here = moves.gather(2, near[..., None])[..., 0]
-            lasts = torch.where(here == near, held + 1, 1)
+        near, has_lasted, here = self._walk(scores, slots, lengths, _parents(ancestors), window)
         self.rows[slots[:, None], positions] = here.to(torch.int32)
         place = torch.arange(keys.shape[1], device=keys.device) - near[..., None]  # [S, N, span]
         is_far = (place < torch.where(has_lasted, 1, -window.back)[..., None]) | (place > window.ahead)
         return is_far & ~self._is_behind(keys, slots)
+
+    def _walk(
+        self, scores: Tensor, slots: Tensor, lengths: Tensor, parents: Tensor, window: AlignmentWindow
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows that nodes' parents speak, whether they are to be left, and the nodes' own; each [S, N]."""
+        stays, leaves = _moves(scores, -window.back, window.ahead), _moves(scores, 1, window.ahead)
+        parents = parents.expand(scores.shape[:2])
+        before = self.rows[slots, lengths - 1].long()[:, None].expand_as(parents)
+        held_before = self._held(slots, lengths, window)[:, None].expand_as(parents)
+        longest, last = window.longest or sys.maxsize, self.prompts[slots, None] - 1
+        here, lasts = before, held_before
+        for _ in range(scores.shape[1]):  # roots are right at once, and one level more each time
+            near, held = _of_parents(parents, before, here), _of_parents(parents, held_before, lasts)
+            has_lasted = (held >= longest) & (near < last)
+            here = torch.where(has_lasted[..., None], leaves, stays).gather(2, near[..., None])[..., 0]
+            lasts = torch.where(here == near, held + 1, 1)
+        return near, has_lasted, here
 
     def _held(self, slots: Tensor, lengths: Tensor, window: AlignmentWindow) -> Tensor:
         """For how many frames slots have spoken the row that they speak, int64 [S], at most the longest."""

@@ -18,6 +18,8 @@ from typing import Any
 from instruments.wordnet import common_nouns, people, places
 
 CATEGORIES = ("dialogue", "names", "numbers", "replies", "spelling")
+_TOLD_APART = tuple(category for category in CATEGORIES if category != "replies")
+"""Replies are too short for it: whatever begins with "on" may be "On {day}."."""
 _INITIALS, _CODES = 4_000, 4_000
 
 
@@ -67,7 +69,7 @@ def _recogniser() -> re.Pattern[str]:
 
 @cache
 def _patterns() -> tuple[str, ...]:
-    return tuple(pattern for category in CATEGORIES for pattern in _material()["patterns"][category])
+    return tuple(pattern for category in _TOLD_APART for pattern in _material()["patterns"][category])
 
 
 def _expression(pattern: str) -> str:

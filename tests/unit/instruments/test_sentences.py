@@ -25,6 +25,13 @@ def test_made_up_sentences_repeat_with_their_seed(category: str) -> None:
     assert list(made_up(category, 50, seed=7)) != list(made_up(category, 50, seed=8))
 
 
+@pytest.mark.parametrize(
+    "text", ["on foot.", "press down tightly.", "in a futile manner.", "No, you are wrong."]
+)
+def test_prose_that_might_be_a_reply_is_split_as_prose(text: str) -> None:
+    assert pattern_of(text) is None
+
+
 @pytest.mark.needs("wordnet")
 def test_what_is_made_from_patterns_goes_on_when_the_first_of_it_is_used_up() -> None:
     first_of_it = len(conversation())

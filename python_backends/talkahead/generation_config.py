@@ -87,17 +87,17 @@ def read_alignment_head(folder: Path) -> AlignmentHead | None:
     ArtifactMismatch for anything but a list of one, or of none, and for a window that is none.
     """
     described = _described(folder)
-    heads, window = described.get(_ALIGNMENT_HEADS) or [], described.get(_ALIGNMENT_WINDOW)
+    heads, window = described.get(_ALIGNMENT_HEADS), described.get(_ALIGNMENT_WINDOW)
+    if not heads:
+        return None
     try:
-        ((layer, head),) = heads or [(0, 0)]
-        read = AlignmentHead(index(layer), index(head)) if heads else None
+        ((layer, head),) = heads
+        read = AlignmentHead(index(layer), index(head))
     except (TypeError, ValueError) as error:
         raise ArtifactMismatch(
             f"{folder / NAME}: {_ALIGNMENT_HEADS} is {heads!r}; allowed: [[layer, head]] or []"
         ) from error
-    if read is None or window is None:
-        return read
-    return replace(read, window=_window(folder / NAME, window))
+    return read if window is None else replace(read, window=_window(folder / NAME, window))
 
 
 def _window(path: Path, told: Any) -> AlignmentWindow:  # noqa: ANN401

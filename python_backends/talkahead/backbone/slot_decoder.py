@@ -32,7 +32,6 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
 _LOG = logging.getLogger(__name__)
-_DENSE = torch.contiguous_format
 _EXTENT_STEP = 32
 """Padded attention spans are multiples of this, so that few shapes occur."""
 
@@ -560,7 +559,7 @@ class SlotDecoder(CachedDecoder):
         (count, nodes, span), groups = far.shape, self._heads // self._kv_heads
         if bias is None:
             bias = far.new_zeros(1, dtype=self._product_dtype)
-        near = bias.expand(count * self._kv_heads, groups * nodes, span).clone(memory_format=_DENSE)
+        near = bias.expand(count * self._kv_heads, groups * nodes, span).clone()
         by_head = near.view(count, self._kv_heads, groups, nodes, span)
         by_head[:, self._aligned_group, self.alignment.head.head % groups].masked_fill_(far, -torch.inf)
         return near

@@ -166,21 +166,25 @@ INLINE int64_t above(const struct row *row, int64_t node) {
     return node >= 0 && row->parents ? row->parents[node] : node - 1;
 }
 
-/* Whether the frames from a row's node up have spoken a row of the prompt as long as they may. */
-static int has_lasted(const struct model *model, const struct row *row, int64_t node, int64_t spoken) {
-    int64_t prompt = model->prompts[row->slot], frames = 0;
-    for (; frames < model->longest; frames++, node = above(row, node)) {
+/* Whether so many frames, from a row's node up, speak rows of the prompt from `first` on, before `end`. */
+static int has_spoken(const struct model *model, const struct row *row, int64_t node, int64_t frames, int64_t first,
+                      int64_t end) {
+    for (; frames; frames--, node = above(row, node)) {
         int64_t position = row->past + node;
-        if (position < prompt - 1 || *aligned_at(model, row->slot, position) != spoken) return 0;
+        if (position < model->prompts[row->slot] - 1) return 0;
+        int64_t spoken = *aligned_at(model, row->slot, position);
+        if (spoken < first || spoken >= end) return 0;
     }
-    return frames && spoken + 1 < prompt;
+    return 1;
 }
 
 /* Takes from the scores of a frame's row what its window does not show of the prompt. */
 static void look_near(const struct model *model, const struct row *row, float *scores) {
     int64_t node = above(row, row->node), prompt = model->prompts[row->slot];
     int64_t near = *aligned_at(model, row->slot, row->past + node);
-    int64_t first = has_lasted(model, row, node, near) ? near + 1 : near - model->back;
+    int can_leave = model->longest && near + 1 < prompt;
+    int leaves = can_leave && has_spoken(model, row, node, model->longest, near, near + 1);
+    int64_t first = leaves ? near + 1 : near - model->back;
     for (int64_t i = 0; i < least(first, prompt); i++) scores[i] = -INFINITY;
     for (int64_t i = near + model->ahead + 1; i < prompt; i++) scores[i] = -INFINITY;
 }
@@ -199,12 +203,8 @@ static void align(const struct model *model, const struct block *block, int64_t 
 
 /* Whether a row speaks what closes its prompt, and the frames above it have for as long as they may. */
 static int is_over(const struct model *model, const struct row *row) {
-    int64_t prompt = model->prompts[row->slot], node = row->node;
-    for (int64_t frames = 0; frames <= model->closing_frames; frames++, node = above(row, node)) {
-        int64_t position = row->past + node;
-        if (position < prompt - 1 || *aligned_at(model, row->slot, position) < prompt - model->closing) return 0;
-    }
-    return 1;
+    int64_t prompt = model->prompts[row->slot];
+    return has_spoken(model, row, row->node, model->closing_frames + 1, prompt - model->closing, prompt);
 }
 
 /* Positions that a tree's row sees, from `first` on, in the order of a plain sequence; returns how many. */

@@ -42,9 +42,12 @@ def save_groups(folder: Path, groups: Mapping[float, SimilarityGroups], target: 
     )
     tensors: dict[str, Tensor] = {}
     for threshold, one in groups.items():
-        tensors[f"{threshold!r}.members"] = one.members.to(torch.int32)
-        tensors[f"{threshold!r}.sizes"] = one.sizes.to(torch.int32)
-        tensors[f"{threshold!r}.tokens"] = torch.tensor([len(one.num_owners)], dtype=torch.int32)
+        tokens = len(one.num_owners)
+        # No size and no token is larger than the vocabulary.
+        whole = torch.int16 if tokens <= torch.iinfo(torch.int16).max else torch.int32
+        tensors[f"{threshold!r}.members"] = one.members.to(whole)
+        tensors[f"{threshold!r}.sizes"] = one.sizes.to(whole)
+        tensors[f"{threshold!r}.tokens"] = torch.tensor([tokens], dtype=whole)
     save_file(tensors, folder / WEIGHTS)
 
 

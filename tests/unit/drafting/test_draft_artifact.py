@@ -27,6 +27,7 @@ from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Drafter
 from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
+from talkahead.speculation.similarity_groups import SimilarityGroups
 from tiny_talker import CONFIG, make_cut, make_llama
 
 ROWS, POSITIONS, STEPS = 5, 60, 6
@@ -108,6 +109,19 @@ def test_groups_are_read_as_they_were_saved_for_their_talker_alone(talker: Path,
     save_groups(tmp_path, groups, "0" * 64)
     with pytest.raises(ArtifactMismatch, match="calibrate"):
         load_groups(tmp_path, talker)
+
+
+@pytest.mark.parametrize("vocabulary", [32_767, 32_768, 70_000])
+def test_groups_of_any_vocabulary_are_read_as_they_were_saved(
+    talker: Path, tmp_path: Path, vocabulary: int
+) -> None:
+    """All tokens alone but the last three; the smaller vocabulary's are kept in two bytes each."""
+    tokens, sizes = torch.arange(vocabulary), torch.tensor([1] * (vocabulary - 3) + [3])
+    groups = SimilarityGroups.from_sizes(tokens, sizes, vocabulary)
+    save_groups(tmp_path, {0.5: groups}, target_hash(talker))
+    (read,) = load_groups(tmp_path, talker).values()
+    assert torch.equal(read.members, groups.members) and torch.equal(read.sizes, groups.sizes)
+    assert torch.equal(read.num_owners, groups.num_owners)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9], ids=["greedy", "sampled"])

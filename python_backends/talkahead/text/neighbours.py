@@ -23,11 +23,23 @@ _PLACES = word_list("room suite apartment flight route highway interstate bus ga
 _ROADS = word_list("I US")
 """Named by their numbers after a hyphen."""
 _ARTICLES = word_list("a an A An")
+_DETERMINERS = word_list(
+    "the this that your my our his her its their The This That Your My Our His Her Its Their"
+)
+_NO_NOUN = re.compile(r"\w*(?:ed|ly|[^s]s)")
+"""Behind "your $20", what may as well be a verb or its adverb."""
+_NUMBERED = "account|confirmation|order|tracking|reference|routing|policy|case|ticket|serial|phone"
 _CODE_CUE = re.compile(
-    r"\b(?:zip|pin|extension|code|ending in|last four|repeat|(?:account|confirmation|order|tracking"
-    r"|reference|routing|policy|case|ticket|serial|phone) number)(?: is| was)?[:,]?\s[#\"]?$",
+    rf"(?:\b(?:zip|pin|id|extension|(?:pass)?(?:code|word)|ending in|last four|repeat|(?:{_NUMBERED}) number)"
+    r"(?: is| was)?[:,]?\s[#\"]?)(?:\d{1,12}[ -]){0,5}\d{0,12}$",
     re.IGNORECASE,
 )
+_LONG_CODE_CUE = re.compile(
+    rf"(?:#|\b(?:{_NUMBERED}|invoice|claim|booking|reservation|member|customer)\s)$", re.IGNORECASE
+)
+_LONG_CODE = 5
+"""Digits from which on the number of a thing is a code, where shorter ones count ("#7", "order 12")."""
+_BETWEEN = re.compile(r"\b[Bb]etween\s[$£€]?[\d:.,]{1,20}(?:\s?[ap]\.?m)?\s?$")
 
 
 def word_after(text: str, place: int) -> str:
@@ -43,8 +55,11 @@ def word_before(match: Match) -> str:
 
 
 def modifies_noun(match: Match) -> bool:
-    """Whether a quantity stands between an article and its noun ("a $5 bill")."""
-    return word_before(match) in _ARTICLES and precedes_noun(match)
+    """Whether a quantity stands between an article and its noun ("a $5 bill", "your $20 credit")."""
+    before = word_before(match)
+    if before in _DETERMINERS:
+        return precedes_noun(match) and not _NO_NOUN.fullmatch(word_after(match.string, match.end()))
+    return before in _ARTICLES and precedes_noun(match)
 
 
 def precedes_noun(match: Match) -> bool:
@@ -67,5 +82,13 @@ def is_place(match: Match) -> bool:
 
 
 def is_code(match: Match) -> bool:
-    """Whether the words before make a number one to be read digit by digit ("your code is 4521")."""
-    return _CODE_CUE.search(match.string[max(0, match.start() - _CUE_CONTEXT) : match.start()]) is not None
+    """Whether the words before make a number one to be read digit by digit ("your code is 4521"), or what
+    parts its digits ("code 839-201")."""
+    before = match.string[max(0, match.start() - _CUE_CONTEXT) : match.start()]
+    is_long = len(match[0]) >= _LONG_CODE and _LONG_CODE_CUE.search(before) is not None
+    return is_long or _CODE_CUE.search(before) is not None
+
+
+def joins_both(match: Match) -> bool:
+    """Whether a dash stands for "and" ("between 9-11 am")."""
+    return _BETWEEN.search(match.string[max(0, match.start() - _CUE_CONTEXT) : match.start()]) is not None

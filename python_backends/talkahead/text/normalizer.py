@@ -14,7 +14,7 @@ from talkahead.text.full_stops import (
     stop_after,
 )
 from talkahead.text.lexicon import Lexicon
-from talkahead.text.neighbours import Match, Reader, word_after, word_before
+from talkahead.text.neighbours import Match, Reader, is_code, joins_both, word_after, word_before
 from talkahead.text.number_forms import NumberForms
 from talkahead.text.number_words import Numbers
 from talkahead.text.roman import RomanNumerals
@@ -46,6 +46,8 @@ _CLIPPED = {
     "em": "them", "tis": "tis", "twas": "twas", "til": "till", "cause": "because", "bout": "about",
     "round": "round",
 }  # fmt: skip
+_KEYS = {"*": "star", "#": "pound"}
+"""Of a telephone."""
 _SIGN_NAMES = {
     "&": "and", "+": "plus", "=": "equals", "×": "times", "*": "times", "÷": "divided by", "/": "divided by",
     "±": "plus or minus", "≈": "about equals", "<": "less than", ">": "greater than", "≤": "at most",
@@ -105,7 +107,9 @@ class Normalizer:
             ],
             "state": lambda match: STATES[match[0]].split(),
             "subreddit": lambda match: [match[0][0], "slash"],
-            "range": lambda match: ["to"],
+            "range": self._range,
+            "identifier": self._identifier,
+            "key": lambda match: [_KEYS[match[0]]],
             "hash": lambda match: ["number" if match.string[match.end()].isdigit() else "hashtag"],
             "at": lambda match: ["at"],
             "about": lambda match: ["about"],
@@ -192,6 +196,9 @@ class Normalizer:
         found = abbreviation(match)
         if found:
             return found.words.split()
+        page = self._roman.page(written, match)
+        if page:
+            return page
         if written.islower() or (len(written) == 1 and written not in "IVX"):
             return self._plain(written, match)
         before = word_before(match)
@@ -204,6 +211,18 @@ class Normalizer:
         if _INNER_CAPITAL.search(written) and not is_known:
             return self._spelling.parts(as_ascii(written))
         return self._plain(written, match)
+
+    def _range(self, match: Match) -> list[str]:
+        if is_code(match):
+            return [COMMA]
+        return ["and" if joins_both(match) else "to"]
+
+    def _identifier(self, match: Match) -> list[str]:
+        """Part by part, with a pause between them: who hears it writes it down."""
+        words: list[str] = []
+        for part in match[0].split("-"):
+            words += [*self._spelling.parts(part), *([COMMA] if len(part) > 1 else [])]
+        return words[:-1] if words[-1] == COMMA else words
 
     def _plain(self, written: str, match: Match) -> list[str]:
         word = as_ascii(written).lower()

@@ -17,6 +17,8 @@ from talkahead.text.word_list import word_list
 from talkahead.text.written_forms import VULGAR_FRACTIONS
 
 _ADDRESS_GROUPS = 4
+_WHOLE = 100
+"""Percent, that two shares make."""
 _BEFORE_DATES = word_list("on until before after since through due")
 _BEFORE_DATES_AND_SHARES = word_list("by from")
 
@@ -106,6 +108,8 @@ class NumberForms:
         return is_day_of_year(month, day) and (is_likely or before in _BEFORE_DATES)
 
     def _shared(self, whole: str | None, above: str, below: str) -> list[str]:
+        if not whole and int(above) + int(below) == _WHOLE:  # "eighty twenty"
+            return self._numbers.cardinal(above) + self._numbers.cardinal(below)
         share = self._numbers.fraction(above, below)
         if not whole:
             return share

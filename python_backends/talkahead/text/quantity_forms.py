@@ -10,6 +10,7 @@ from talkahead.text.symbols import COMMA
 from talkahead.text.units import CURRENCIES, DIRECTIONS, INCH_MARK, MAGNITUDES, UNITS
 
 SIGNS = {"-": ["minus"], "−": ["minus"], "+": ["plus"]}
+_COMMA_BEFORE_CENTS = re.compile(r",(?=\d\d\Z)")
 _PRODUCT = re.compile(r"\s?[\d.,]{1,20}\s?[=^]")
 """What follows the sign of a multiplication, rather than of a size."""
 
@@ -21,6 +22,7 @@ class QuantityForms:
         self._numbers = numbers
         self.readers: dict[str, Reader] = {
             "money": self._money,
+            "price": lambda match: self._paid(_with_point(match["la_amount"]), match["la_sign"]),
             "measure": self._measure,
             "height": self._height,
             "bearing": self._bearing,
@@ -31,23 +33,28 @@ class QuantityForms:
         }
 
     def _money(self, match: Match) -> list[str]:
-        unit, hundredth = CURRENCIES[match["mo_sign"]]
-        amount, upper, times = match["mo_amount"], match["mo_to"], match["mo_times"]
+        amount, upper, times = _with_point(match["mo_amount"]), match["mo_to"], match["mo_times"]
         minus = ["minus"] if match["mo_minus"] else []
+        if not upper and not times and len(amount.partition(".")[2]) in (0, 2):
+            return minus + self._paid(amount, match["mo_sign"], modifies_noun(match))
+        until = ["to", *self._numbers.decimal(upper)] if upper else []
+        scale = [MAGNITUDES[times]] if times else []
+        unit, _ = CURRENCIES[match["mo_sign"]]
+        is_one = match["mo_gap"] == "-" or modifies_noun(match)
+        return minus + self._numbers.decimal(amount) + until + scale + unit.named(is_one)
+
+    def _paid(self, amount: str, sign: str, is_adjective: bool = False) -> list[str]:
+        """Whole ones and hundredths."""
+        unit, hundredth = CURRENCIES[sign]
         whole, _, cents = amount.partition(".")
-        if upper or times or len(cents) not in (0, 2):
-            until = ["to", *self._numbers.decimal(upper)] if upper else []
-            scale = [MAGNITUDES[times]] if times else []
-            is_one = match["mo_gap"] == "-" or modifies_noun(match)
-            return minus + self._numbers.decimal(amount) + until + scale + unit.named(is_one)
         parts = []
         if whole.strip("0,") or not cents.strip("0"):
             count = self._numbers.cardinal(whole) if whole.strip("0,") else ["zero"]
-            parts.append(count + unit.named(_is_one(whole) or (not cents and modifies_noun(match))))
+            parts.append(count + unit.named(_is_one(whole) or (not cents and is_adjective)))
         if cents.strip("0"):
             small = str(int(cents))
             parts.append(self._numbers.cardinal(small) + hundredth.named(_is_one(small)))
-        return minus + (parts[0] if len(parts) == 1 else [*parts[0], "and", *parts[1]])
+        return parts[0] if len(parts) == 1 else [*parts[0], "and", *parts[1]]
 
     def _measure(self, match: Match) -> list[str]:
         sign = SIGNS.get(match["m_sign"] or "", [])
@@ -77,6 +84,11 @@ class QuantityForms:
     def _by(self, match: Match) -> list[str]:
         value = self._numbers.value(match["b_value"]) if match["b_value"] else []
         return [*value, "times" if _PRODUCT.match(match.string, match.end()) else "by"]
+
+
+def _with_point(amount: str) -> str:
+    """A comma before cents, as in "49,99", is a point."""
+    return _COMMA_BEFORE_CENTS.sub(".", amount)
 
 
 def _is_one(value: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from talkahead.text.neighbours import Match, word_before
 from talkahead.text.number_words import Numbers
 from talkahead.text.word_list import word_list
 
@@ -22,6 +23,9 @@ _COUNTED = word_list(
 _CENTURY = word_list("century centuries Century")
 _SMALL = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
 _LARGE = re.compile(r"(?=\w{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_PAGES = word_list("page pages Page Pages pp p")
+_ON_PAGES = re.compile(r"(?=[ivxl])(?:xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
+"""As small letters number the pages of prefaces."""
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
@@ -30,6 +34,11 @@ class RomanNumerals:
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
+
+    def page(self, written: str, match: Match) -> list[str]:
+        """Words of a numeral in small letters behind "page"; none if it is no such numeral."""
+        is_numeral = _ON_PAGES.fullmatch(written) and word_before(match) in _PAGES
+        return self._numbers.cardinal(str(_value(written.upper()))) if is_numeral else []
 
     def read(self, written: str, before: str, after: str) -> list[str]:
         """Words of a numeral between the words `before` and `after`; none if it is no numeral there."""

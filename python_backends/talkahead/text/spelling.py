@@ -22,6 +22,9 @@ _SHORT_WORDS = word_list("my go we to do me by on of up no so at be is he")
 """Of two letters, and words in addresses too."""
 _READ_AS_LETTERS = word_list("exe pdf")
 _MAX_LETTERS_SPELLED = 5
+_DIGITS = re.compile(r"\d+")
+_CODE = 10
+"""Characters from which on a name with several numbers is read digit by digit, as what tracks a parcel."""
 _SHORT = 3
 _SYMBOL_NAMES = {
     ".": "dot", "-": "dash", "_": "underscore", "/": "slash", "?": "question mark", "=": "equals", "&": "and",
@@ -58,9 +61,10 @@ class Spelling:
     def parts(self, text: str) -> list[str]:
         """A name of letters, digits and capitals, part by part: "H2O", "iPhone", "COVID19", "mp3"."""
         words: list[str] = []
+        is_code = len(text) >= _CODE and len(_DIGITS.findall(text)) > 1
         for part in _PARTS.findall(text):
             if part.isdigit():
-                words += self._numbers.pairs(part)
+                words += self._numbers.digits(part) if is_code else self._numbers.pairs(part)
             elif part.isalpha():
                 words += self.part(part)
         return words

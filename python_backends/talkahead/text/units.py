@@ -42,7 +42,7 @@ _REGULAR = {
     "hrs": "hour",
     "dB": "decibel", "kPa": "kilopascal", "kJ": "kilojoule", "kcal": "kilocalorie", "cal": "calorie",
     "px": "pixel", "wk": "week", "wks": "week", "mo": "month", "mos": "month", "yr": "year", "yrs": "year",
-    "day": "day", "mpg": "mile per gallon",
+    "day": "day", "pts": "point", "mpg": "mile per gallon",
     "tbsp": "tablespoon", "tsp": "teaspoon", "ha": "hectare", "mol": "mole", "Ω": "ohm", "kΩ": "kilohm",
 }  # fmt: skip
 _IRREGULAR = {

@@ -32,6 +32,7 @@ def _any_of(written: Iterable[str]) -> str:
 
 _INTEGER = r"(?:\d{1,3}(?:,\d{3}){1,4}(?!,?\d)|\d{1,15}(?!\d))"
 _DECIMAL = rf"(?:{_INTEGER}(?:\.\d{{1,15}}(?!\d))?|\.\d{{1,15}}(?!\d))"
+_CENTS_BEHIND_COMMA = r"\d{1,6},\d{2}(?![\d,])"
 _YEAR = r"[12]\d{3}(?!\d)"
 _MONTH = (
     r"(?:(?i:january|february|april|june|july|august|september|october|november|december|jan|feb|apr|jun|jul"
@@ -50,6 +51,8 @@ _FILE_ENDING = _any_of(
     )
 )
 _STREET = r"(?:St|Ave|Blvd|Rd|Dr|Ln|Ct|Street|Avenue|Boulevard|Road|Drive|Lane|Court)"
+_PART, _PARTS = r"[A-Z\d]{1,12}", r"[A-Z\d-]{0,60}"
+"""Of an identifier: it has three, or digits before a letter, or a number that nobody counts."""
 _SIGN = r"(?<![\w)%°])[-−+]"
 _LETTER = f"[{LATIN}]"
 _SPACED_UNIT = (
@@ -93,8 +96,13 @@ FORMS: dict[str, str] = {
     "dotted": rf"(?<!\w)(?:{_LETTER}\.){{2,6}}(?:[A-Z](?!\w))?",
     "money": (
         rf"(?P<mo_minus>(?<!\w)[-−])?(?<![A-Za-z])(?P<mo_sign>{_any_of(CURRENCIES)})\s?"
-        rf"(?P<mo_amount>{_DECIMAL})(?:[-–](?P=mo_sign)?(?P<mo_to>{_DECIMAL}))?"
+        rf"(?P<mo_amount>{_CENTS_BEHIND_COMMA}|{_DECIMAL})(?:[-–](?P=mo_sign)?(?P<mo_to>{_DECIMAL}))?"
         rf"(?:(?P<mo_gap>[\s-]?)(?P<mo_times>{_any_of(MAGNITUDES)})\b)?"
+    ),
+    "vanity": r"(?P<va_digits>1-8\d\d)-(?P<va_letters>[A-Z]{2,10}(?:-[A-Z]{2,10})?)\b",
+    "identifier": (
+        rf"(?<![\w-])(?={_PARTS}[A-Z])(?={_PARTS}\d)(?=(?:{_PART}-){{2}}|{_PARTS}(?:\d[A-Z]|\d{{5}}|-0\d))"
+        rf"{_PART}(?:-{_PART}){{1,6}}(?![\w-])"
     ),
     "mixed": rf"{_LETTER}{{1,20}}\d[A-Za-z\d]{{0,20}}",
     "clipped": r"(?<!\w)'(?i:em|tis|twas|til|cause|bout|round)\b",
@@ -105,7 +113,6 @@ FORMS: dict[str, str] = {
         r"|(?<![\d-])\d{3}-\d{4}(?![\d-])"
         r"|\+\d{1,3}(?:[ .-]?\d{2,4}){2,5}(?!\d)"
     ),
-    "vanity": r"(?P<va_digits>1-8\d\d)-(?P<va_letters>[A-Z]{2,10}(?:-[A-Z]{2,10})?)\b",
     "code": rf"(?<=(?:{'|'.join(STATES)})\s)\d{{5}}(?:-\d{{4}})?(?![\w-])|(?<=(?i:call|dial)\s)[2-9]11\b",
     "iso_date": (
         rf"(?P<id_year>[12]\d{{3}})(?P<id_mark>[-/])(?P<id_month>0?[1-9]|1[0-2])(?P=id_mark)(?P<id_day>{_DAY})"
@@ -145,6 +152,10 @@ FORMS: dict[str, str] = {
         r"(?P<g_degrees>\d{1,3}(?:\.\d{1,10})?)°\s?(?:(?P<g_minutes>\d{1,2}(?:\.\d{1,6})?)'\s?)?"
         rf"(?:(?P<g_seconds>\d{{1,2}}(?:\.\d{{1,6}})?)(?:\"|'')\s?)?(?P<g_direction>{_any_of(DIRECTIONS)})\b"
     ),
+    "price": (
+        rf"(?<![\d.,])(?P<la_amount>{_CENTS_BEHIND_COMMA}|{_INTEGER}\.\d{{2}}(?!\d))\s?(?P<la_sign>{_any_of(CURRENCIES)})"
+        r"(?!\w)"
+    ),
     "measure": (
         rf"(?P<m_sign>{_SIGN})?(?P<m_value>{_DECIMAL})(?:(?P<m_gap>[\s-]?)(?P<m_unit>{_SPACED_UNIT})"
         rf"|(?P<m_attached>{_any_of(ATTACHED_ONLY)}))(?:/(?P<m_per>{_any_of(UNITS)}))?(?![\w²³])"
@@ -165,6 +176,7 @@ FORMS: dict[str, str] = {
         rf"/(?:(?P<p_unit>{_any_of(unit for unit in UNITS if unit.isalpha())})\b|(?={_LETTER}))"
     ),
     "hash": r"#(?=[^\W_])",
+    "key": r"(?:(?<=[Pp]ress\s)|(?<=\bor\s)|(?<=\bthe\s)|(?<=\bby\s)|(?<=\b[Hh]it\s))[*#](?=[\s.,?!]|\Z)",
     "at": r"@(?=\w)|(?<=\s)@(?=\s)",
     "about": r"(?<!\w)~(?=\s?[\d$£€])|(?<![\w)])(?<![\w)]\s)≈(?=\s?[\d$£€])",
     "sign": (

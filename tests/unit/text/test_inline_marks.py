@@ -24,7 +24,7 @@ READ_AS = {
 ONLY_SIMILAR = {
     "See [site](http://x.com) now.": "see site now.",
     "[a](b)": "ay.",
-    "[the $5 deal](https://x.y 'no')": "the five dollars deal, x dot y no.",
+    "[the $5 deal](https://x.y 'no')": "the five dollar deal, x dot y no.",
     '[$5 off](https://x.y "Title")': "five dollars off.",
     "![a cat](cat.png) sits": "a cat sits.",
     "[docs](/docs/intro/)": "docs.",

@@ -95,7 +95,8 @@ PHRASES: dict[str, str] = {
     "Ph.D.": "p h d", "M.Sc.": "m s c", "B.Sc.": "b s c", "&c": "et cetera", "'n'": "and",
     "N/A": "not applicable", "n/a": "not applicable", "I/O": "i o", "401k": "four oh one k",
     "401(k)": "four oh one k", "100s of": "hundreds of", "1000s of": "thousands of",
-    "1,000s of": "thousands of", "TL;DR": "t l d r", "n°": "number", "N°": "number",
+    "1,000s of": "thousands of", "TL;DR": "t l d r", "M-F": "monday to friday",
+    "Ctrl": "control", "ctrl": "control", "Cmd": "command", "cmd": "command", "n°": "number", "N°": "number",
     "WWI": "world war one", "WW1": "world war one", "WWII": "world war two", "WW2": "world war two",
 }  # fmt: skip
 """Short forms with marks inside, read whole."""

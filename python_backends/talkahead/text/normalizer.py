@@ -110,10 +110,11 @@ class Normalizer:
             "range": self._range,
             "identifier": self._identifier,
             "key": lambda match: [_KEYS[match[0]]],
-            "hash": lambda match: ["number" if match.string[match.end()].isdigit() else "hashtag"],
+            "hash": lambda match: ["hashtag" if match.string[match.end()].isalpha() else "number"],
             "at": lambda match: ["at"],
             "about": lambda match: ["about"],
-            "sign": lambda match: _SIGN_NAMES[match[0].strip()].split(),
+            "bound": self._sign,
+            "sign": self._sign,
             "pause": lambda match: [COMMA],
             "end": self._end,
         }
@@ -239,6 +240,9 @@ class Normalizer:
         written = match[0].removesuffix("'s")
         words = self._spelling.address(as_ascii(_PROTOCOL.sub("", written).rstrip("/")))
         return words if written == match[0] else [*words[:-1], words[-1] + "'s"]
+
+    def _sign(self, match: Match) -> list[str]:
+        return _SIGN_NAMES[match[0].strip()].split()
 
     def _end(self, match: Match) -> list[str]:
         written = match[0]

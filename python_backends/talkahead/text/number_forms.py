@@ -14,11 +14,13 @@ from talkahead.text.symbols import COMMA
 from talkahead.text.transliteration import as_ascii
 from talkahead.text.units import UNITS
 from talkahead.text.word_list import word_list
-from talkahead.text.written_forms import VULGAR_FRACTIONS
+from talkahead.text.written_forms import VULGAR_FRACTIONS, WEEKDAY
 
 _ADDRESS_GROUPS = 4
 _WHOLE = 100
 """Percent, that two shares make."""
+_BEHIND_WEEKDAY = re.compile(rf"\b{WEEKDAY}(?:day)?[.,]{{0,2}}\s\Z")
+_LONGEST_WEEKDAY = len(" Wednesday., ")
 _BEFORE_DATES = word_list("on until before after since through due")
 _BEFORE_DATES_AND_SHARES = word_list("by from")
 
@@ -46,6 +48,7 @@ class NumberForms:
             "vanity": self._vanity,
             "code": lambda match: numbers.digits(match[0]),
             "version": self._version,
+            "hexadecimal": lambda match: self._pairs(match[0].split(match["hx_mark"])),
             "ratio": lambda match: [
                 *numbers.cardinal(match["r_one"]),
                 "to",
@@ -80,21 +83,23 @@ class NumberForms:
     def _number(self, match: Match) -> list[str]:
         value, sign = match["n_value"], SIGNS.get(match["n_sign"] or "", [])
         if value.isdigit() and is_code(match):
-            return sign + self._numbers.digits(value)
-        return sign + (self._numbers.place(value) if is_place(match) else self._numbers.value(value))
+            words = self._numbers.digits(value)
+        else:
+            words = self._numbers.place(value) if is_place(match) else self._numbers.value(value)
+        return [*sign, *words[:-1], words[-1] + (match["n_of"] or "")]
 
     def _vanity(self, match: Match) -> list[str]:
         words = [*self._numbers.digit_groups(match["va_digits"]), COMMA]
         return words + self._spelling.address(match["va_letters"].replace("-", " ").lower())
 
     def _version(self, match: Match) -> list[str]:
-        groups = match[0].split(".")
+        groups, mask = match["ve_parts"].split("."), match["ve_mask"]
         is_address = len(groups) == _ADDRESS_GROUPS and any(len(group) > 1 for group in groups)
         words: list[str] = []
         for group in groups:
             words += self._numbers.digits(group) if is_address else self._numbers.cardinal(group)
             words.append("dot" if is_address else "point")
-        return words[:-1]
+        return words[:-1] + (["slash", *self._numbers.cardinal(mask)] if mask else [])
 
     def _fraction(self, match: Match) -> list[str]:
         whole, above, below, unit = match["f_whole"], match["f_above"], match["f_below"], match["f_unit"]
@@ -105,7 +110,10 @@ class NumberForms:
     def _is_date(self, match: Match) -> bool:
         month, day, before = match["f_above"], match["f_below"], word_before(match).lower()
         is_likely = before in _BEFORE_DATES_AND_SHARES and not is_named_share(int(day))
-        return is_day_of_year(month, day) and (is_likely or before in _BEFORE_DATES)
+        is_weekdays = _BEHIND_WEEKDAY.search(
+            match.string[max(0, match.start() - _LONGEST_WEEKDAY) : match.start()]
+        )
+        return is_day_of_year(month, day) and bool(is_likely or is_weekdays or before in _BEFORE_DATES)
 
     def _shared(self, whole: str | None, above: str, below: str) -> list[str]:
         if not whole and int(above) + int(below) == _WHOLE:  # "eighty twenty"
@@ -114,6 +122,12 @@ class NumberForms:
         if not whole:
             return share
         return [*self._numbers.cardinal(whole), "and", *(["a", *share[1:]] if share[0] == "one" else share)]
+
+    def _pairs(self, pairs: list[str]) -> list[str]:
+        words: list[str] = []
+        for pair in pairs:
+            words += [*self._spelled(pair), COMMA]
+        return words[:-1]
 
     def _vulgar(self, match: Match) -> list[str]:
         above, below = VULGAR_FRACTIONS[match["v_share"]].split("/")

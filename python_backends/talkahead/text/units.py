@@ -60,7 +60,7 @@ _IRREGULAR = {
     "sq mi": ("square mile", "square miles"), "sq km": ("square kilometer", "square kilometers"),
     "°C": ("degree celsius", "degrees celsius"), "°F": ("degree fahrenheit", "degrees fahrenheit"),
     "°": ("degree", "degrees"), "rpm": ("r p m", "r p m"), "bpm": ("b p m", "b p m"),
-    "psi": ("p s i", "p s i"),
+    "mmHg": ("millimeters of mercury", "millimeters of mercury"), "psi": ("p s i", "p s i"),
     "fps": ("f p s", "f p s"), "dpi": ("d p i", "d p i"), "%": ("percent", "percent"),
     "pct": ("percent", "percent"), "¢": ("cent", "cents"),
     "€": ("euro", "euros"), "£": ("pound", "pounds"), "¥": ("yen", "yen"), "₹": ("rupee", "rupees"),

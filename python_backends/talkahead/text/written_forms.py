@@ -38,8 +38,8 @@ _MONTH = (
     r"(?:(?i:january|february|april|june|july|august|september|october|november|december|jan|feb|apr|jun|jul"
     r"|aug|sept|sep|oct|nov|dec)|March|May|Mar)\b"
 )
-_WEEKDAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)"
-_CALENDAR = rf"(?:{_WEEKDAY}(?:day)?\b|{_MONTH})"
+WEEKDAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)"
+_CALENDAR = rf"(?:{WEEKDAY}(?:day)?\b|{_MONTH})"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _HALF_DAY = r"(?:(?i:[ap]\.m\.)|(?i:[ap]m)\b)"
 _DOMAIN = r"(?:com|org|net|edu|gov|mil|info|biz|co\.uk|io|ai|dev|app|uk|de|fr|ch|eu|nl|ca|au)"
@@ -53,6 +53,7 @@ _FILE_ENDING = _any_of(
 _STREET = r"(?:St|Ave|Blvd|Rd|Dr|Ln|Ct|Street|Avenue|Boulevard|Road|Drive|Lane|Court)"
 _PART, _PARTS = r"[A-Z\d]{1,12}", r"[A-Z\d-]{0,60}"
 """Of an identifier: it has three, or digits before a letter, or a number that nobody counts."""
+_BYTE = r"[\dA-Fa-f]{2}"
 _SIGN = r"(?<![\w)%°])[-−+]"
 _LETTER = f"[{LATIN}]"
 _SPACED_UNIT = (
@@ -69,7 +70,7 @@ FORMS: dict[str, str] = {
     "plain": r"(?<=\s)[a-z]{1,31}(?=\s[a-z])",
     "phrase": rf"(?<![\w&])(?:{_any_of(PHRASES)})(?![\w&/])",
     "url": rf"(?i:https?://|www\.){_PATH}",
-    "path": r"(?<![\w./])/[A-Za-z][\w.-]{0,64}(?:/[\w.-]{1,64}){1,10}",
+    "path": r"(?<![\w./])/[A-Za-z][\w.-]{0,64}(?:/[\w.-]{0,64}\w){1,10}",
     "email": r"[\w.+-]{1,64}@[A-Za-z\d-]{1,63}(?:\.[A-Za-z\d-]{1,63}){1,4}",
     "file": rf"[\w-]{{1,64}}(?:\.[A-Za-z\d]{{1,10}}){{0,2}}\.(?:{_FILE_ENDING})\b(?!\.\w)",
     "domain": (
@@ -77,7 +78,7 @@ FORMS: dict[str, str] = {
         rf"(?:/{_PATH})?(?:'s\b)?"
     ),
     "span": rf"(?P<sp_from>{_CALENDAR})\.?\s?[-–]\s?(?P<sp_to>{_CALENDAR})(?!\s\d)",
-    "weekday": rf"{_WEEKDAY}\b\.?(?=,?\s(?:{_MONTH}|\d))",
+    "weekday": rf"{WEEKDAY}\b\.?(?=,?\s(?:{_MONTH}|\d))",
     "compass": (
         rf"(?:(?<=\d\s)(?P<co_house>{_any_of(DIRECTIONS)})\b\.?(?=\s[A-Z][a-z]|,)"
         rf"|(?:(?<=\bSt\s)|(?<=\bAve\s)|(?<=\bSt\.\s)|(?<=\bAve\.\s)|(?<=\bStreet\s)|(?<=\bAvenue\s))"
@@ -102,8 +103,9 @@ FORMS: dict[str, str] = {
     "vanity": r"(?P<va_digits>1-8\d\d)-(?P<va_letters>[A-Z]{2,10}(?:-[A-Z]{2,10})?)\b",
     "identifier": (
         rf"(?<![\w-])(?={_PARTS}[A-Z])(?={_PARTS}\d)(?=(?:{_PART}-){{2}}|{_PARTS}(?:\d[A-Z]|\d{{5}}|-0\d))"
-        rf"{_PART}(?:-{_PART}){{1,6}}(?![\w-])"
+        rf"{_PART}(?:-{_PART}){{1,6}}(?![\w-])|(?<![\w-])[a-z]\d{{1,3}}-\d{{3,6}}[A-Z]{{0,2}}(?![\w-])"
     ),
+    "hexadecimal": (rf"(?<![\w:]){_BYTE}(?P<hx_mark>[:-])(?:{_BYTE}(?P=hx_mark)){{4}}{_BYTE}(?![\w:])"),
     "mixed": rf"{_LETTER}{{1,20}}\d[A-Za-z\d]{{0,20}}",
     "clipped": r"(?<!\w)'(?i:em|tis|twas|til|cause|bout|round)\b",
     "word": rf"{_LETTER}(?:{_LETTER}|'(?={_LETTER})|[{MARKS_INSIDE_WORDS}]){{0,31}}",
@@ -123,7 +125,7 @@ FORMS: dict[str, str] = {
         r"(?P<sd_year>(?:19|20)\d{2}|(?<=/)\d{2})(?![\d/])"
     ),
     "serial": r"\d{1,20}(?:-\d{1,20}){2,10}(?!\d)|\d{4}(?:\s\d{4}){3}(?!\d)",
-    "version": r"\d{1,9}(?:\.\d{1,9}){2,8}(?!\d)",
+    "version": r"(?P<ve_parts>\d{1,9}(?:\.\d{1,9}){2,8})(?!\d)(?:/(?P<ve_mask>\d{1,2})(?!\d))?",
     "day_month": (
         rf"(?P<dm_day>{_DAY})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_month>{_MONTH})\.?(?:,?\s(?P<dm_year>{_YEAR}))?"
     ),
@@ -161,11 +163,13 @@ FORMS: dict[str, str] = {
         rf"|(?P<m_attached>{_any_of(ATTACHED_ONLY)}))(?:/(?P<m_per>{_any_of(UNITS)}))?(?![\w²³])"
     ),
     "by": rf"(?:(?P<b_value>{_DECIMAL})|(?<=\d))\s?[x×](?=\s?\d)",
-    "multiple": rf"(?P<x_value>{_DECIMAL})x(?=\s[a-z])",
-    "thousands": (rf"(?![2458]K\b|3M\b)(?P<k_value>{_DECIMAL})(?P<k_times>[kK]|bn|M(?=\s[a-z]))(?![\w/])"),
+    "multiple": rf"(?P<x_value>{_DECIMAL})x(?=\s[a-z]|/[a-z])",
+    "thousands": (
+        rf"(?![2458]K\b|3M\b)(?P<k_value>{_DECIMAL})(?P<k_times>[kK]|bn|M(?=\s[a-z])|(?<=\.\d)[BM])(?![\w/])"
+    ),
     "item": r"(?<![^\n])(?P<i_number>\d{1,3})[.)]\s",
     "name": r"\d{1,15}[A-Za-z][A-Za-z\d]{0,20}",
-    "number": rf"(?P<n_sign>{_SIGN})?(?P<n_value>{_DECIMAL})",
+    "number": rf"(?P<n_sign>{_SIGN})?(?P<n_value>{_DECIMAL})(?P<n_of>'s\b)?",
     "digits": r"\d",
     "range": (
         rf"(?:(?<=\d)|(?<=[ap]m)|(?<=[%°])|(?<=\d(?:st|nd|rd|th)))(?:[-–]|\s–\s)(?=[$£€]?\d|{_MONTH})"
@@ -175,10 +179,14 @@ FORMS: dict[str, str] = {
         r"(?:(?<=\d)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2})|(?<=\d\s[A-Za-z])|(?<=\d\s[A-Za-z]{2}))"
         rf"/(?:(?P<p_unit>{_any_of(unit for unit in UNITS if unit.isalpha())})\b|(?={_LETTER}))"
     ),
-    "hash": r"#(?=[^\W_])",
-    "key": r"(?:(?<=[Pp]ress\s)|(?<=\bor\s)|(?<=\bthe\s)|(?<=\bby\s)|(?<=\b[Hh]it\s))[*#](?=[\s.,?!]|\Z)",
+    "hash": r"#(?=[^\W_]|:\s)",
+    "key": (
+        r"(?<=\d)#(?!\w)|(?<=\s)\*(?=\d{2}\b)"
+        r"|(?:(?<=[Pp]ress\s)|(?<=\bor\s)|(?<=\bthe\s)|(?<=\bby\s)|(?<=\b[Hh]it\s))[*#](?=[\s.,?!]|\Z)"
+    ),
     "at": r"@(?=\w)|(?<=\s)@(?=\s)",
     "about": r"(?<!\w)~(?=\s?[\d$£€])|(?<![\w)])(?<![\w)]\s)≈(?=\s?[\d$£€])",
+    "bound": r"(?<=\s)[<>≤≥](?=\s?[\d$£€])",
     "sign": (
         r"(?<=\w) [<>→] (?=[\w$-])|[√∞≠]|±(?=\s?\d)|(?<=[\d%A-D])\+(?!\w)"
         r"|(?<=\d)\s?[*/^<>−]\s?(?=[\d.$])|(?<=\d)\s-\s(?=\d)|(?<=[\w)])\s?[+=×÷±≈≤≥]\s?(?=[\w(.$+=])"

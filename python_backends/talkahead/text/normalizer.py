@@ -95,6 +95,7 @@ class Normalizer:
             "word": self._word,
             "mixed": lambda match: self._spelling.parts(as_ascii(match[0])),
             "dotted": self._dotted,
+            "tag": lambda match: [PERIOD] if match["tg_block"] and _begins_anew(match) else [],
             "clipped": lambda match: [_CLIPPED[match[0][1:].lower()]],
             "phrase": lambda match: PHRASES[match[0]].split(),
             "url": self._address,
@@ -252,6 +253,11 @@ class Normalizer:
             return [EXCLAMATION]
         following = match.string[match.end() : match.end() + 2].strip()
         return [COMMA if _ELLIPSIS.match(written) and following[:1].islower() else PERIOD]
+
+
+def _begins_anew(match: Match) -> bool:
+    """Whether a tag of HTML ends what is said before it: words do, which no pause follows already."""
+    return match.string[: match.start()].rstrip()[-1:].isalnum()
 
 
 def _is_letter(match: Match) -> bool:

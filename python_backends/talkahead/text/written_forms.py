@@ -67,6 +67,10 @@ FORMS: dict[str, str] = {
     "say_as": SAY_AS,
     "link": LINK,
     "heading": r"(?<![^\n])#{1,6}\s(?P<he_text>[^\n]{1,300})(?=\n)",
+    "tag": (
+        r"</?(?:(?P<tg_block>p|br|hr|li|ul|ol|div|h[1-6]|tr|td|th|table|blockquote|pre)"
+        r"|b|i|u|s|em|strong|small|mark|code|kbd|span|sup|sub|del|ins|a)(?:\s[^<>\n]{0,300})?/?>"
+    ),
     "plain": r"(?<=\s)[a-z]{1,31}(?=\s[a-z])",
     "phrase": rf"(?<![\w&])(?:{_any_of(PHRASES)})(?![\w&/])",
     "url": rf"(?i:https?://|www\.){_PATH}",

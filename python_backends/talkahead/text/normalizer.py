@@ -24,7 +24,7 @@ from talkahead.text.symbols import COMMA, EXCLAMATION, PERIOD, QUESTION
 from talkahead.text.transliteration import as_ascii, flatten
 from talkahead.text.units import DIRECTIONS
 from talkahead.text.word_list import word_list
-from talkahead.text.written_forms import PATTERN
+from talkahead.text.written_forms import INLINE_TAG, PATTERN
 
 SENTENCE_ENDS = frozenset((PERIOD, QUESTION, EXCLAMATION))
 _DIGITS_PER_GROUP = 3
@@ -41,6 +41,9 @@ _INNER_CAPITAL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SMALL_THEN_CAPITALS = re.compile(r"[a-z]{1,3}[A-Z]{2,}")
 _CAPITALS = re.compile(r"[A-Z]{2,}(?:'?s)?")
 _ELLIPSIS = re.compile(r"\.\.+|…")
+_TAGS = 400
+"""Characters looked back for what stands before tags."""
+_SAID = re.compile(rf"[^\W_](?:\s|{INLINE_TAG}){{0,8}}\Z")
 _PROTOCOL = re.compile(r"^https?://", re.IGNORECASE)
 _CLIPPED = {
     "em": "them", "tis": "tis", "twas": "twas", "til": "till", "cause": "because", "bout": "about",
@@ -257,7 +260,7 @@ class Normalizer:
 
 def _begins_anew(match: Match) -> bool:
     """Whether a tag of HTML ends what is said before it: words do, which no pause follows already."""
-    return match.string[: match.start()].rstrip()[-1:].isalnum()
+    return _SAID.search(match.string[max(0, match.start() - _TAGS) : match.start()]) is not None
 
 
 def _is_letter(match: Match) -> bool:

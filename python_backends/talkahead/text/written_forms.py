@@ -53,6 +53,9 @@ _FILE_ENDING = _any_of(
 _STREET = r"(?:St|Ave|Blvd|Rd|Dr|Ln|Ct|Street|Avenue|Boulevard|Road|Drive|Lane|Court)"
 _PART, _PARTS = r"[A-Z\d]{1,12}", r"[A-Z\d-]{0,60}"
 """Of an identifier: it has three, or digits before a letter, or a number that nobody counts."""
+_TAG_END = r"(?:\s[^<>\n]{0,300})?/?>"
+INLINE_TAG = rf"</?(?:b|i|u|s|em|strong|small|mark|code|kbd|span|sup|sub|del|ins|a){_TAG_END}"
+"""Of HTML, amid a sentence."""
 _BYTE = r"[\dA-Fa-f]{2}"
 _SIGN = r"(?<![\w)%°])[-−+]"
 _LETTER = f"[{LATIN}]"
@@ -68,8 +71,8 @@ FORMS: dict[str, str] = {
     "link": LINK,
     "heading": r"(?<![^\n])#{1,6}\s(?P<he_text>[^\n]{1,300})(?=\n)",
     "tag": (
-        r"</?(?:(?P<tg_block>p|br|hr|li|ul|ol|div|h[1-6]|tr|td|th|table|blockquote|pre)"
-        r"|b|i|u|s|em|strong|small|mark|code|kbd|span|sup|sub|del|ins|a)(?:\s[^<>\n]{0,300})?/?>"
+        rf"{INLINE_TAG}"
+        rf"|(?P<tg_block></?(?:p|br|hr|li|ul|ol|div|h[1-6]|tr|td|th|table|blockquote|pre){_TAG_END})"
     ),
     "plain": r"(?<=\s)[a-z]{1,31}(?=\s[a-z])",
     "phrase": rf"(?<![\w&])(?:{_any_of(PHRASES)})(?![\w&/])",

@@ -28,6 +28,12 @@ _DETERMINERS = word_list(
 )
 _NO_NOUN = re.compile(r"\w*(?:ed|ly|[^s]s)")
 """Behind "your $20", what may as well be a verb or its adverb."""
+_BOUGHT = word_list(
+    """deal bill note coin fee fine budget deposit loan grant prize bonus check credit discount coupon voucher
+    gift rebate refund limit minimum maximum investment acquisition contract settlement lawsuit donation bet
+    copay deductible surcharge stipend allowance tip card ticket"""
+)
+"""What has its price before it."""
 _NUMBERED = "account|confirmation|order|tracking|reference|routing|policy|case|ticket|serial|phone"
 _CODE_CUE = re.compile(
     rf"(?:\b(?:zip|pin|id|extension|(?:pass)?(?:code|word)|ending in|last four|repeat|(?:{_NUMBERED}) number)"
@@ -56,10 +62,10 @@ def word_before(match: Match) -> str:
 
 def modifies_noun(match: Match) -> bool:
     """Whether a quantity stands between an article and its noun ("a $5 bill", "your $20 credit")."""
-    before = word_before(match)
+    before, after = word_before(match), word_after(match.string, match.end())
     if before in _DETERMINERS:
-        return precedes_noun(match) and not _NO_NOUN.fullmatch(word_after(match.string, match.end()))
-    return before in _ARTICLES and precedes_noun(match)
+        return precedes_noun(match) and not _NO_NOUN.fullmatch(after)
+    return after.removesuffix("s") in _BOUGHT or (before in _ARTICLES and precedes_noun(match))
 
 
 def precedes_noun(match: Match) -> bool:

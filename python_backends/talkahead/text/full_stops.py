@@ -7,9 +7,10 @@ import re
 from talkahead.text.abbreviations import ABBREVIATIONS, AFTER_A_NAME, Abbreviation, Stop
 from talkahead.text.neighbours import Match, word_after, word_before
 from talkahead.text.units import DIRECTIONS
-from talkahead.text.word_list import SENTENCE_STARTERS
+from talkahead.text.word_list import SENTENCE_STARTERS, word_list
 
 _NOTHING_LEFT = re.compile(r"[\s\"')\]]*\Z")
+_BEFORE_NAMES = word_list("by and with from to for of")
 _INITIAL = re.compile(r"\.\s?(?:[A-Z]\.|[A-Z][a-z])")
 
 
@@ -59,7 +60,7 @@ def _is_initial(match: Match) -> bool:
     if not _INITIAL.match(match.string, match.end()):
         return False
     before = word_before(match)
-    follows_name = not before or before[0].isupper()
+    follows_name = not before or before[0].isupper() or before in _BEFORE_NAMES
     return match[0] != "I" and follows_name and not opens_sentence(match.string, match.end() + 1)
 
 

@@ -27,7 +27,7 @@ from talkahead.text.word_list import word_list
 from talkahead.text.written_forms import INLINE_TAG, PATTERN
 
 SENTENCE_ENDS = frozenset((PERIOD, QUESTION, EXCLAMATION))
-_DIGITS_PER_GROUP = 3
+_DIGITS_PER_GROUP, _CARD = 3, 16
 _CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]{2,5}")
 _DOUBLED = re.compile(r"(.)\1")
 """Marks a sound, as in "psst" and "brr", rather than letters to be named."""
@@ -56,7 +56,8 @@ _SIGN_NAMES = {
     "±": "plus or minus", "≈": "about equals", "<": "less than", ">": "greater than", "≤": "at most",
     "≥": "at least", "^": "to the power of", "-": "minus", "−": "minus", "%": "percent", "$": "dollars",
     "£": "pounds", "€": "euros", "¥": "yen", "₹": "rupees", "°": "degrees", "§": "section", "№": "number",
-    "²": "squared", "³": "cubed", "√": "square root of", "∞": "infinity", "≠": "is not", "→": "to",
+    "²": "squared", "³": "cubed",
+    "^2": "squared", "^3": "cubed", "√": "square root of", "∞": "infinity", "≠": "is not", "→": "to",
 }  # fmt: skip
 
 
@@ -98,6 +99,7 @@ class Normalizer:
             "word": self._word,
             "mixed": lambda match: self._spelling.parts(as_ascii(match[0])),
             "dotted": self._dotted,
+            "fence": lambda match: [],
             "tag": lambda match: [PERIOD] if match["tg_block"] and _begins_anew(match) else [],
             "clipped": lambda match: [_CLIPPED[match[0][1:].lower()]],
             "phrase": lambda match: PHRASES[match[0]].split(),
@@ -189,10 +191,11 @@ class Normalizer:
         yield Token(PERIOD, match.end(), match.end())
 
     def _endless(self, match: Match) -> Iterator[Token]:
-        """Digit by digit, with a pause after every third."""
+        """Digit by digit, with a pause after every third, or after every fourth of a card's."""
+        group = _DIGITS_PER_GROUP + (len(match[0]) == _CARD)
         for offset, digit in enumerate(match[0]):
             place = match.start() + offset
-            if offset and offset % _DIGITS_PER_GROUP == 0:
+            if offset and offset % group == 0:
                 yield Token(COMMA, place, place)
             yield Token(self._numbers.digits(digit)[0], place, place + 1)
 

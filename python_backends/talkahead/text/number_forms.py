@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from talkahead.text.date_forms import DateForms, is_day_of_year
 from talkahead.text.neighbours import Match, Reader, is_code, is_place, word_before
@@ -17,6 +18,8 @@ from talkahead.text.word_list import word_list
 from talkahead.text.written_forms import VULGAR_FRACTIONS, WEEKDAY
 
 _ADDRESS_GROUPS = 4
+_UNCOUNTED, _TELEPHONE = 9, 10
+"""Digits from which on a number without commas is no count, unless it is round; those of a telephone."""
 _WHOLE = 100
 """Percent, that two shares make."""
 _BEHIND_WEEKDAY = re.compile(rf"\b{WEEKDAY}(?:day)?[.,]{{0,2}}\s\Z")
@@ -84,6 +87,9 @@ class NumberForms:
         value, sign = match["n_value"], SIGNS.get(match["n_sign"] or "", [])
         if value.isdigit() and is_code(match):
             words = self._numbers.digits(value)
+        elif value.isdigit() and len(value) >= _UNCOUNTED and not value.endswith("000"):
+            cuts = (3, 6) if len(value) == _TELEPHONE else ()
+            words = self._numbers.digit_groups(_cut(value, cuts))
         else:
             words = self._numbers.place(value) if is_place(match) else self._numbers.value(value)
         return [*sign, *words[:-1], words[-1] + (match["n_of"] or "")]
@@ -103,6 +109,8 @@ class NumberForms:
 
     def _fraction(self, match: Match) -> list[str]:
         whole, above, below, unit = match["f_whole"], match["f_above"], match["f_below"], match["f_unit"]
+        if above[0] == "0" and not unit:  # "08/27" on a card
+            return self._numbers.digits(above) + self._numbers.cardinal(below)
         if not whole and not unit and self._is_date(match):
             return self._dates.day(int(above), below)
         return self._shared(whole, above, below) + _named(unit, whole)
@@ -137,6 +145,11 @@ class NumberForms:
         sign = ["minus"] if match["s_power"].startswith("-") else []
         power = self._numbers.cardinal(str(abs(int(match["s_power"]))))
         return [*self._numbers.decimal(match["s_digits"]), "times", "ten", "to", "the", *sign, *power]
+
+
+def _cut(value: str, cuts: Sequence[int]) -> str:
+    """Digits with spaces where a voice pauses."""
+    return " ".join(value[start:end] for start, end in pairwise((0, *cuts, len(value))))
 
 
 def _named(unit: str | None, whole: str | None) -> list[str]:

@@ -70,6 +70,7 @@ FORMS: dict[str, str] = {
     "say_as": SAY_AS,
     "link": LINK,
     "heading": r"(?<![^\n])#{1,6}\s(?P<he_text>[^\n]{1,300})(?=\n)",
+    "fence": r"(?<![^\n])(?:```|''')[\w+#.-]{0,20}(?=\n)|(?<![^\n])\|[\s:|-]{3,300}\|(?=\n)",
     "tag": (
         rf"{INLINE_TAG}"
         rf"|(?P<tg_block></?(?:p|br|hr|li|ul|ol|div|h[1-6]|tr|td|th|table|blockquote|pre){_TAG_END})"
@@ -186,10 +187,11 @@ FORMS: dict[str, str] = {
         r"(?:(?<=\d)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2})|(?<=\d\s[A-Za-z])|(?<=\d\s[A-Za-z]{2}))"
         rf"/(?:(?P<p_unit>{_any_of(unit for unit in UNITS if unit.isalpha())})\b|(?={_LETTER}))"
     ),
-    "hash": r"#(?=[^\W_]|:\s)",
+    "hash": r"#(?=[^\W_]|:\s)|(?<=[a-z]\s)#(?=\s(?!key\b|button\b|sign\b)[a-z])",
     "key": (
         r"(?<=\d)#(?!\w)|(?<=\s)\*(?=\d{2}\b)"
-        r"|(?:(?<=[Pp]ress\s)|(?<=\bor\s)|(?<=\bthe\s)|(?<=\bby\s)|(?<=\b[Hh]it\s))[*#](?=[\s.,?!]|\Z)"
+        r"|(?:(?<=[Pp]ress\s)|(?<=\bor\s)|(?<=\bby\s)|(?<=\b[Hh]it\s))[*#](?=[\s.,?!]|\Z)"
+        r"|(?<=\s)[*#](?=\s(?:key|button|sign)\b)"
     ),
     "at": r"@(?=\w)|(?<=\s)@(?=\s)",
     "about": r"(?<!\w)~(?=\s?[\d$£€])|(?<![\w)])(?<![\w)]\s)≈(?=\s?[\d$£€])",
@@ -197,9 +199,11 @@ FORMS: dict[str, str] = {
     "sign": (
         r"(?<=\w) [<>→] (?=[\w$-])|[√∞≠]|±(?=\s?\d)|(?<=[\d%A-D])\+(?!\w)"
         r"|(?<=\d)\s?[*/^<>−]\s?(?=[\d.$])|(?<=\d)\s-\s(?=\d)|(?<=[\w)])\s?[+=×÷±≈≤≥]\s?(?=[\w(.$+=])"
-        r"|[&%$£€¥₹°§№]|(?<=\w)[²³]"
+        r"|[&%$£€¥₹°§№]|(?<=\w)[²³]|(?<=[A-Za-z)])\^[23](?!\d)"
     ),
-    "end": r"[.!?…。！？]+|\n\s*\n\s*|\n(?=\s*(?:[-*•]|\d{1,3}[.)]|#{1,6})\s)",
+    "end": (
+        r"[.!?…。！？]+|\n\s*\n\s*|\n(?=\s*(?:[-*•]|\d{1,3}[.)]|#{1,6})\s|[A-Z][A-Za-z]{1,20}:\s)|\|[ \t]*\n"
+    ),
     "pause": r"[,;:()\[\]{}|—―，、；：]+|--+|(?<=\s)[-–](?=\s)|(?<=\w)–(?=\w)",
 }
 """Names to patterns; the first that matches at a place decides how it is read."""

@@ -136,7 +136,7 @@ SPOKEN = {
     "911": "nine one one",
     "192.168.0.1": "one nine two dot one six eight dot zero dot one",
     "v2.0.1": "v two point zero point one",
-    "1234567890123456": "one two three, four five six, seven eight nine, zero one two, three four five, six",
+    "1234567890123456": "one two three four, five six seven eight, nine zero one two, three four five six",
     "Your code is 4521, I repeat, 4521": "your code is four five two one, i repeat, four five two one",
     "the card ending in 4242": "the card ending in four two four two",
     "Flight 302 to Room 305": "flight three oh two to room three oh five",
@@ -192,7 +192,7 @@ SENTENCES = {
     "wrapped\nlines": ["wrapped lines."],
     "1. First\n2. Second": ["one, first.", "two, second."],
     "# A title\nThe text\n## More": ["a title.", "the text.", "more."],
-    "| Name | Age |\n|---|---|\n| Ann | 9 |": ["name, age, ann, nine."],
+    "| Name | Age |\n|---|---|\n| Ann | 9 |": ["name, age.", "ann, nine."],
     "> quoted\n> text": ["quoted text."],
 }
 

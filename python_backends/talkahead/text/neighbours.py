@@ -36,7 +36,7 @@ _BOUGHT = word_list(
 """What has its price before it."""
 _NUMBERED = "account|confirmation|order|tracking|reference|routing|policy|case|ticket|serial|phone"
 _CODE_CUE = re.compile(
-    rf"(?:\b(?:zip|pin|id|cv[vc]|extension|(?:pass)?(?:code|word)|ending in|last four|repeat"
+    rf"(?:\b(?:zip|pin|id|cv[vc]|extension|(?:pass)?code|password|ending in|last four|repeat"
     rf"|(?:{_NUMBERED}) number)"
     r"(?: is| was)?[:,]?\s[#\"]?)(?:\d{1,12}[ -]){0,5}\d{0,12}$",
     re.IGNORECASE,

@@ -28,6 +28,7 @@ from instruments.measures.ear import Ear
 from instruments.measures.joins import sharpness_db
 from instruments.recording import Recording
 from instruments.sentences import SPLITS
+from instruments.server import served_repository
 from instruments.setting import Setting
 from training.code_corpus import VOICES
 from training.comparison import compare
@@ -102,6 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     judged = parser.add_mutually_exclusive_group(required=True)
     judged.add_argument("--server", help="gRPC address of a running server")
     judged.add_argument("--copies", action="store_true", help="no server: the codec's copies alone")
+    add("--repository", type=Path,
+        help="the server's model repository, which the report names the weights of (unknown)")  # fmt: skip
     add("--per-category", type=int, default=PER_CATEGORY, metavar="N",
         help="sentences of each category (default: %(default)s)")  # fmt: skip
     add("--quick", dest="per_category", action="store_const", const=QUICK_PER_CATEGORY,
@@ -121,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     options = _parser().parse_args()
-    environment = Environment.record()
+    environment = Environment.record(served_repository(options))
     evaluation = evaluate_copies(options) if options.copies else evaluate(options)
     print(*evaluation.tables(), sep="\n\n")
     if options.out:

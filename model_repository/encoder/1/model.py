@@ -8,7 +8,7 @@ from typing import Any
 import triton_python_backend_utils as pb_utils
 from talkahead.config import ModelConfig
 from talkahead.serving.encoder_server import EncoderServer
-from talkahead.serving.shared_fate import end_with_any_thread
+from talkahead.serving.model_process import settle
 
 
 class TritonPythonModel:
@@ -16,7 +16,7 @@ class TritonPythonModel:
 
     def initialize(self, args: Mapping[str, str]) -> None:
         self._server = EncoderServer(pb_utils, ModelConfig.from_triton(args))
-        end_with_any_thread(args["model_name"])
+        settle(args["model_name"])
 
     def execute(self, requests: Sequence[Any]) -> list[object]:
         return self._server.execute(requests)

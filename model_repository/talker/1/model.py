@@ -7,7 +7,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 from talkahead.config import ModelConfig
-from talkahead.serving.shared_fate import end_with_any_thread
+from talkahead.serving.model_process import settle
 from talkahead.serving.talker_server import TalkerServer
 
 
@@ -16,7 +16,7 @@ class TritonPythonModel:
 
     def initialize(self, args: Mapping[str, str]) -> None:
         self._server = TalkerServer(pb_utils, ModelConfig.from_triton(args))
-        end_with_any_thread(args["model_name"])
+        settle(args["model_name"])
 
     def execute(self, requests: Sequence[Any]) -> None:
         self._server.execute(requests)

@@ -340,10 +340,14 @@ class DraftRun:
         order = self._order
         self._say("gain: measuring what steps cost on this machine")
         torch.set_num_threads(1)  # as a talker is served, which also has them timed apart from other work
-        return Bench(
+        bench = Bench(
             *(order.talker, order.drafter, self._draft, self._positions, order.device),
             self._reader.allowed,
         )
+        if bench.outdated:
+            others = " and ".join(bench.outdated)
+            self._say(f"gain: without {others}, which an earlier talker had: train anew")
+        return bench
 
     # Serving
 

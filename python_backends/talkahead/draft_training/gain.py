@@ -15,7 +15,7 @@ from talkahead.config import RequestOptions
 from talkahead.draft_training.bootstrap import bootstrap_interval
 from talkahead.draft_training.own_speech import SLOTS, Talker, Utterance, speak
 from talkahead.drafting.acceptance import Acceptance
-from talkahead.drafting.draft_artifact import load_drafter
+from talkahead.drafting.draft_artifact import belongs, load_drafter
 from talkahead.drafting.draft_files import draft_folder
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.drafters import DRAFTERS
@@ -101,6 +101,9 @@ class Bench:
 
     Args:
         folder: of the new draft, wherever it lies.
+
+    Attributes:
+        outdated: drafts beside it that an earlier talker had, and that this one is not served with.
     """
 
     def __init__(
@@ -114,7 +117,10 @@ class Bench:
     ) -> None:
         self._allowed = allowed
         offer = read_offer(talker)
-        folders = {name: draft_folder(talker, name) for name in offer.drafters} | {drafter: folder}
+        others = {name: draft_folder(talker, name) for name in offer.drafters if name != drafter}
+        self.outdated = tuple(name for name, own in others.items() if not belongs(own, talker))
+        folders = {name: own for name, own in others.items() if name not in self.outdated}
+        folders[drafter] = folder
         self._sizes = {name: DRAFTERS[name].sizes(own) for name, own in folders.items()}
         self._drafter, self._folder, self._talker = drafter, folder, talker
         self._pool = DraftPool.serving(SLOTS, positions, device)

@@ -109,6 +109,12 @@ def read_config(folder: Path, talker: Path, name: str = CONFIG) -> dict[str, Any
     return config
 
 
+def belongs(folder: Path, talker: Path) -> bool:
+    """Whether a draft was trained for this very talker."""
+    target: str = _described(folder, CONFIG)["target"]
+    return target == target_hash(talker)
+
+
 def _described(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
     if not path.exists():

@@ -95,6 +95,17 @@ def test_a_draft_learns_on_for_a_talker_that_has_changed(order: DraftOrder, tmp_
     assert read_offer(order.talker).names == ("none", "heads")
 
 
+def test_drafts_that_an_earlier_talker_had_are_left_out_of_what_is_measured(order: DraftOrder) -> None:
+    """Or none of several could be trained first."""
+    carried_out(order)
+    config = json.loads((order.destination / "config.json").read_text())
+    (order.destination / "config.json").write_text(json.dumps({**config, "target": "0" * 64}))
+    said = carried_out(replace(order, drafter="mtp", heads=2))
+    assert "gain: without heads, which an earlier talker had: train anew" in said
+    carried_out(replace(order, replaces=True))
+    assert read_offer(order.talker).names == ("none", "heads", "mtp")
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

@@ -46,8 +46,10 @@ struct task {
  * and the more rows are multiplied, the fewer loads it has under way. A Xeon on the avx2 path, steps of 1, 2, 4 rows:
  * Llasa-1B in int4 on two threads, from memory, 43.8, 56.9, 80.3 ms without, 31.5, 34.0, 39.8 so (and 33.0, 35.2, 40.5 to
  * 26.8, 27.7, 31.1 with AVX-512); the 20 M talker in int8, from L3, 0.85, 0.98, 1.61 to 0.79, 0.87, 1.60. Twice as far is
- * no better. */
+ * no better there. An EPYC with AVX-512 that shares its L3 wants them earlier the more rows there are: forwards of the 23 M
+ * talker in int8, of 1, 4, 8 rows, 405, 630, 1,110 us so, 455, 495, 920 us four times as far. */
 #define AHEAD 1152
+#define AHEAD_OF_ROWS (4 * AHEAD) /* of three rows and more */
 
 INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) {
     if (kind == BFLOAT16) {
@@ -131,7 +133,7 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
         vec weights[VECTORS];
         read_weights(kind, vectors, panel + step * stride, weights);
         for (int v = 0; v < (kind == BFLOAT16 ? vectors / 2 : vectors); v++)
-            __builtin_prefetch(panel + step * stride + v * LANES + AHEAD, 0, 2);
+            __builtin_prefetch(panel + step * stride + v * LANES + (rows > 2 ? AHEAD_OF_ROWS : AHEAD), 0, 2);
 #pragma GCC unroll 6
         for (int row = 0; row < rows; row++) {
             word value = x[row * x_stride + step];

@@ -13,6 +13,9 @@ import numpy as np
 
 from instruments.environment import Environment
 
+EARLIER = "earlier"
+"""Where reports of weights lie that were shipped before, within the folder of results."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -28,6 +31,12 @@ class Spread:
             return cls(0, math.nan, math.nan)
         p50, p95 = np.quantile(values, (0.5, 0.95))
         return cls(len(values), float(p50), float(p95))
+
+
+def find(results: Path, name: str) -> Path | None:
+    """Where a report lies: of the shipped weights, else of those before."""
+    places = (folder / f"{name}.json" for folder in (results, results / EARLIER))
+    return next((path for path in places if path.exists()), None)
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:

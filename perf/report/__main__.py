@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instruments.environment import ROOT
-from instruments.report import fill
+from instruments.report import EARLIER, fill, find
 from perf.report import pictures, tables
 from perf.report.pictures import Report
 
 _README_TABLE = "by streams"
-_EARLIER = "earlier"
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--page", type=Path, default=ROOT / "perf" / "RESULTS.md", help="(perf/RESULTS.md)")
     add("--readme", type=Path, default=ROOT / "README.md", help="(README.md)")
     options = parser.parse_args(arguments)
-    found = {name: _find(options.results, name) for name in {chapter.report for chapter in CHAPTERS}}
+    found = {name: find(options.results, name) for name in {chapter.report for chapter in CHAPTERS}}
     page = _page(found, options.results, options.page.parent)
     options.page.write_text("\n\n".join(page) + "\n", encoding="utf-8")
     if (latency := found["latency"]) is not None:
@@ -151,7 +150,7 @@ def _page(found: Mapping[str, Path | None], results: Path, folder: Path) -> Iter
         yield f"## {chapter.title}"
         yield chapter.remark
         yield _origin(report)
-        if path.parent.name == _EARLIER:
+        if path.parent.name == EARLIER:
             yield "With the weights that were shipped before; not measured with these yet."
         yield chapter.table(report)
         if chapter.draw is not None:
@@ -172,12 +171,6 @@ def _origin(report: Report) -> str:
         f"`{made['command']}`, {made['date'][:10]}, {made['cores']} cores of {made['cpu']} "
         f"({made['cpu_path']}{shared}), commit {made['commit'][:10]}."
     )
-
-
-def _find(results: Path, name: str) -> Path | None:
-    """Where a report lies: of the shipped weights, else of those before."""
-    places = (folder / f"{name}.json" for folder in (results, results / _EARLIER))
-    return next((path for path in places if path.exists()), None)
 
 
 def _read(path: Path) -> Report:

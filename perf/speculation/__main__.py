@@ -45,7 +45,6 @@ from perf.speculation.studio import Studio
 _PER_CATEGORY, _CATEGORIES = 84, 6
 _WHOLE = Scale(504, 96, 30, (1, 4, 16), seeds=(1, 2, 3, 4), sweep_seeds=(1, 2), tree_seeds=(1, 2))
 _OUT, _PAGE = Path("perf/results/speculation.json"), Path("perf/SPECULATION.md")
-_LATENCY = Path("perf/results/latency.json")
 _MUST_AGREE = ("temperature", "top_p", "precision", "seed", "scale")
 _SHARES = Path("perf/results/speculation_shares.json")
 _PROFILED, _PROFILED_EACH, _REPEATS = 32, 4, 3
@@ -110,18 +109,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def write_page() -> None:
     """The page and its pictures, from the report, if there is one; what the server does, from its own."""
-    latency = json.loads(_LATENCY.read_text(encoding="utf-8")) if _LATENCY.exists() else None
+    latency, measured = (report.find(_OUT.parent, name) for name in ("latency", _OUT.stem))
     found = Installation(ROOT / "model_repository")
     known: dict[str, Any] = {"results": [], "settings": {"absent": [], "same_trees": []}, "environment": {}}
-    if _OUT.exists():
-        known = json.loads(_OUT.read_text(encoding="utf-8"))
+    if measured is not None:
+        known = json.loads(measured.read_text(encoding="utf-8"))
     rows = [Row.from_json(one) for one in known["results"]]
     if rows:
         pictures.draw_all(rows, _OUT)
     here = [row for row in rows if found.has(Method(row.draft, talker=Talker(row.talker)))]
     outdated = {row.draft for row in here if not found.is_current(row.talker, row.draft, row.hashes)}
+    served = json.loads(latency.read_text(encoding="utf-8")) if latency is not None else None
     filled = dict(
-        tables.of_page(rows, known["settings"], known["environment"], latency, outdated=sorted(outdated))
+        tables.of_page(rows, known["settings"], known["environment"], served, outdated=sorted(outdated))
     )
     _PAGE.write_text(report.fill(_PAGE.read_text(encoding="utf-8"), filled), encoding="utf-8")
 

@@ -16,8 +16,8 @@ def settle(model: str) -> None:
     """At the end of `initialize`: the garbage collector never again looks through what is there by now, and
     the process ends with any of its threads, to be started again by the launcher.
 
-    With torch there are 170,000 objects, which a full collection stops every thread 150 ms for, now and then
-    under load; what is made from here on is a few thousand.
+    With torch there are 170,000 objects, and a full collection of them stops every thread of the talker for
+    170 ms; what is made from here on takes it 11 ms after 1,000 streams.
     """
     gc.collect()
     gc.freeze()

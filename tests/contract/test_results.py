@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from instruments.environment import REPOSITORY, ROOT
+from instruments.report import EARLIER
 
 RESULTS = ROOT / "perf" / "results"
 WITHOUT_WEIGHTS = {"gpu", "served shapes", "shapes"}
@@ -47,7 +48,7 @@ def test_what_is_kept_belongs_to_the_shipped_weights(path: Path) -> None:
 
 
 def test_nothing_is_both_new_and_earlier() -> None:
-    earlier = {path.name for path in (RESULTS / "earlier").glob("*.json")}
+    earlier = {path.name for path in (RESULTS / EARLIER).glob("*.json")}
     assert earlier.isdisjoint(path.name for path in RESULTS.glob("*.json"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from talkahead.text.abbreviations import MONTHS, WEEKDAYS
-from talkahead.text.neighbours import Match, Reader
+from talkahead.text.neighbours import Match, Reader, text_before
 from talkahead.text.number_words import Numbers
 from talkahead.text.spelling import LETTER_A
 from talkahead.text.symbols import COMMA
@@ -107,4 +107,4 @@ def _month_number(written: str) -> int:
 
 
 def _follows_the(match: Match) -> bool:
-    return match.string[max(0, match.start() - 4) : match.start()].lower() == "the "
+    return text_before(match, 4).lower() == "the "

@@ -55,9 +55,14 @@ def word_after(text: str, place: int) -> str:
     return match[1] if match else ""
 
 
+def text_before(match: Match, characters: int) -> str:
+    """So many characters before the form, or as many as there are."""
+    return match.string[max(0, match.start() - characters) : match.start()]
+
+
 def word_before(match: Match) -> str:
     """The word just before, over a space, hyphen or quote; "" if something else is there."""
-    found = _WORD_BEFORE.search(match.string[max(0, match.start() - _CONTEXT) : match.start()])
+    found = _WORD_BEFORE.search(text_before(match, _CONTEXT))
     return found[1] if found else ""
 
 
@@ -91,11 +96,11 @@ def is_place(match: Match) -> bool:
 def is_code(match: Match) -> bool:
     """Whether the words before make a number one to be read digit by digit ("your code is 4521"), or what
     parts its digits ("code 839-201")."""
-    before = match.string[max(0, match.start() - _CUE_CONTEXT) : match.start()]
+    before = text_before(match, _CUE_CONTEXT)
     is_long = len(match[0]) >= _LONG_CODE and _LONG_CODE_CUE.search(before) is not None
     return is_long or _CODE_CUE.search(before) is not None
 
 
 def joins_both(match: Match) -> bool:
     """Whether a dash stands for "and" ("between 9-11 am")."""
-    return _BETWEEN.search(match.string[max(0, match.start() - _CUE_CONTEXT) : match.start()]) is not None
+    return _BETWEEN.search(text_before(match, _CUE_CONTEXT)) is not None

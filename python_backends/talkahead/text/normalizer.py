@@ -14,7 +14,7 @@ from talkahead.text.full_stops import (
     stop_after,
 )
 from talkahead.text.lexicon import Lexicon
-from talkahead.text.neighbours import Match, Reader, is_code, joins_both, word_after, word_before
+from talkahead.text.neighbours import Match, Reader, is_code, joins_both, text_before, word_after, word_before
 from talkahead.text.number_forms import NumberForms
 from talkahead.text.number_words import Numbers
 from talkahead.text.roman import RomanNumerals
@@ -114,7 +114,6 @@ class Normalizer:
             "state": lambda match: STATES[match[0]].split(),
             "subreddit": lambda match: [match[0][0], "slash"],
             "range": self._range,
-            "identifier": self._identifier,
             "key": lambda match: [_KEYS[match[0]]],
             "hash": lambda match: ["hashtag" if match.string[match.end()].isalpha() else "number"],
             "at": lambda match: ["at"],
@@ -225,13 +224,6 @@ class Normalizer:
             return [COMMA]
         return ["and" if joins_both(match) else "to"]
 
-    def _identifier(self, match: Match) -> list[str]:
-        """Part by part, with a pause between them: who hears it writes it down."""
-        words: list[str] = []
-        for part in match[0].split("-"):
-            words += [*self._spelling.parts(part), *([COMMA] if len(part) > 1 else [])]
-        return words[:-1] if words[-1] == COMMA else words
-
     def _plain(self, written: str, match: Match) -> list[str]:
         word = as_ascii(written).lower()
         if written == "A" and _is_letter(match):
@@ -263,7 +255,7 @@ class Normalizer:
 
 def _begins_anew(match: Match) -> bool:
     """Whether a tag of HTML ends what is said before it: words do, which no pause follows already."""
-    return _SAID.search(match.string[max(0, match.start() - _TAGS) : match.start()]) is not None
+    return _SAID.search(text_before(match, _TAGS)) is not None
 
 
 def _is_letter(match: Match) -> bool:

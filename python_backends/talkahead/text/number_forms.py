@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 
 from talkahead.text.date_forms import DateForms, is_day_of_year
-from talkahead.text.neighbours import Match, Reader, is_code, is_place, word_before
-from talkahead.text.number_words import Numbers, is_named_share
+from talkahead.text.neighbours import Match, Reader, is_code, is_place, text_before, word_before
+from talkahead.text.number_words import Numbers, is_named_share, paused
 from talkahead.text.quantity_forms import SIGNS, QuantityForms
 from talkahead.text.spelling import Spelling
 from talkahead.text.symbols import COMMA
@@ -20,6 +19,8 @@ from talkahead.text.written_forms import VULGAR_FRACTIONS, WEEKDAY
 _ADDRESS_GROUPS = 4
 _UNCOUNTED, _TELEPHONE = 9, 10
 """Digits from which on a number without commas is no count, unless it is round; those of a telephone."""
+_LONG_PART = re.compile(r"(?<=\w\w)-")
+"""Ends behind more than one character."""
 _WHOLE = 100
 """Percent, that two shares make."""
 _BEHIND_WEEKDAY = re.compile(rf"\b{WEEKDAY}(?:day)?[.,]{{0,2}}\s\Z")
@@ -51,7 +52,8 @@ class NumberForms:
             "vanity": self._vanity,
             "code": lambda match: numbers.digits(match[0]),
             "version": self._version,
-            "hexadecimal": lambda match: self._pairs(match[0].split(match["hx_mark"])),
+            "hexadecimal": lambda match: paused(map(self._spelled, match[0].split(match["hx_mark"]))),
+            "identifier": lambda match: paused(map(self._parts, _LONG_PART.split(match[0]))),
             "ratio": lambda match: [
                 *numbers.cardinal(match["r_one"]),
                 "to",
@@ -88,8 +90,9 @@ class NumberForms:
         if value.isdigit() and is_code(match):
             words = self._numbers.digits(value)
         elif value.isdigit() and len(value) >= _UNCOUNTED and not value.endswith("000"):
-            cuts = (3, 6) if len(value) == _TELEPHONE else ()
-            words = self._numbers.digit_groups(_cut(value, cuts))
+            is_telephone = len(value) == _TELEPHONE
+            grouped = f"{value[:3]} {value[3:6]} {value[6:]}" if is_telephone else value
+            words = self._numbers.digit_groups(grouped)
         else:
             words = self._numbers.place(value) if is_place(match) else self._numbers.value(value)
         return [*sign, *words[:-1], words[-1] + (match["n_of"] or "")]
@@ -118,9 +121,7 @@ class NumberForms:
     def _is_date(self, match: Match) -> bool:
         month, day, before = match["f_above"], match["f_below"], word_before(match).lower()
         is_likely = before in _BEFORE_DATES_AND_SHARES and not is_named_share(int(day))
-        is_weekdays = _BEHIND_WEEKDAY.search(
-            match.string[max(0, match.start() - _LONGEST_WEEKDAY) : match.start()]
-        )
+        is_weekdays = _BEHIND_WEEKDAY.search(text_before(match, _LONGEST_WEEKDAY))
         return is_day_of_year(month, day) and bool(is_likely or is_weekdays or before in _BEFORE_DATES)
 
     def _shared(self, whole: str | None, above: str, below: str) -> list[str]:
@@ -131,11 +132,9 @@ class NumberForms:
             return share
         return [*self._numbers.cardinal(whole), "and", *(["a", *share[1:]] if share[0] == "one" else share)]
 
-    def _pairs(self, pairs: list[str]) -> list[str]:
-        words: list[str] = []
-        for pair in pairs:
-            words += [*self._spelled(pair), COMMA]
-        return words[:-1]
+    def _parts(self, text: str) -> list[str]:
+        """Of an identifier: "F-16C" goes on without a pause."""
+        return [word for part in text.split("-") for word in self._spelling.parts(part)]
 
     def _vulgar(self, match: Match) -> list[str]:
         above, below = VULGAR_FRACTIONS[match["v_share"]].split("/")
@@ -145,11 +144,6 @@ class NumberForms:
         sign = ["minus"] if match["s_power"].startswith("-") else []
         power = self._numbers.cardinal(str(abs(int(match["s_power"]))))
         return [*self._numbers.decimal(match["s_digits"]), "times", "ten", "to", "the", *sign, *power]
-
-
-def _cut(value: str, cuts: Sequence[int]) -> str:
-    """Digits with spaces where a voice pauses."""
-    return " ".join(value[start:end] for start, end in pairwise((0, *cuts, len(value))))
 
 
 def _named(unit: str | None, whole: str | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from unicode_rbnf import FormatPurpose, RbnfEngine
@@ -38,10 +39,8 @@ class Numbers:
 
     def digit_groups(self, text: str) -> list[str]:
         """Digits with a pause between groups, as a telephone number: "plus one, two one two"."""
-        words = ["plus"] if text.startswith("+") else []
-        for group in _DIGIT_GROUP.findall(text):
-            words += [*self.digits(group), COMMA]
-        return words[:-1]
+        plus = ["plus"] if text.startswith("+") else []
+        return plus + paused(map(self.digits, _DIGIT_GROUP.findall(text)))
 
     def cardinal(self, text: str) -> list[str]:
         """A whole number as it is counted; "007" and endless ones digit by digit. Commas are ignored."""
@@ -101,6 +100,11 @@ class Numbers:
     def decade(self, text: str) -> list[str]:
         """The plural of a year or of two digits: "nineteen nineties", "eighties"."""
         return plural(self.year(text) if len(text) == 4 else self.cardinal(text))
+
+
+def paused(groups: Iterable[list[str]]) -> list[str]:
+    """Groups of words with a pause between them: who hears them writes them down."""
+    return [word for group in groups for word in (*group, COMMA)][:-1]
 
 
 def is_year(text: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from talkahead.backbone import decoder_choice
 from talkahead.backbone.decoder_choice import DecoderChoice
 from talkahead.backbone.llama import Llama
@@ -18,6 +19,7 @@ from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_artifact import WEIGHTS, Draft, load_drafter, target_hash
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
+from talkahead.drafting.group_artifact import WEIGHTS as GROUPS_FILE
 from talkahead.drafting.group_artifact import group_tokens, load_groups, save_groups
 from talkahead.drafting.mtp_modules import MtpModules
 from talkahead.drafting.rank_paths import RankPaths
@@ -119,6 +121,8 @@ def test_groups_of_any_vocabulary_are_read_as_they_were_saved(
     tokens, sizes = torch.arange(vocabulary), torch.tensor([1] * (vocabulary - 3) + [3])
     groups = SimilarityGroups.from_sizes(tokens, sizes, vocabulary)
     save_groups(tmp_path, {0.5: groups}, target_hash(talker))
+    kept = load_file(tmp_path / GROUPS_FILE).values()
+    assert {one.element_size() for one in kept} == {2 if vocabulary == 32_767 else 4}
     (read,) = load_groups(tmp_path, talker).values()
     assert torch.equal(read.members, groups.members) and torch.equal(read.sizes, groups.sizes)
     assert torch.equal(read.num_owners, groups.num_owners)

@@ -30,7 +30,7 @@ from build_engines.figures import Figure, Parity, apart
 from build_engines.network_source import Trace, family_of, version_folder
 from build_engines.parity_material import read_texts
 
-_LIMITS = {torch.float32: (1e-4, 1e-5), torch.bfloat16: (1e-2, 2e-3)}
+_LIMITS = {torch.float32: (1e-4, 1e-5), torch.bfloat16: (1e-2, 2e-3), torch.int8: (4e-2, 5e-3)}
 """Largest and mean difference, by the precision of products."""
 _CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from talkahead.families.phonemic import native_text_encoder
+from talkahead.families.phonemic import native_layers, native_text_encoder
 from talkahead.families.phonemic.native_text_encoder import NativeTextEncoder
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
 
@@ -18,6 +18,8 @@ WAYS = [
     pytest.param((torch.bfloat16, False, 0.05), id="bfloat16 in panels", marks=pytest.mark.needs("bfloat16")),
     pytest.param((torch.float32, True, 2e-5), id="float32 in tiles", marks=pytest.mark.needs("amx")),
     pytest.param((torch.bfloat16, True, 0.05), id="bfloat16 in tiles", marks=pytest.mark.needs("amx")),
+    pytest.param((torch.int8, False, 0.2), id="bytes in panels", marks=pytest.mark.needs("int8")),
+    pytest.param((torch.int8, True, 0.2), id="bytes in tiles", marks=pytest.mark.needs("amx")),
 ]
 LENGTHS = (1, 2, 15, 64, 65, 96, 97, 230)
 """Around whole vectors, panels and chunks."""
@@ -47,6 +49,24 @@ def test_prompts_are_near_those_of_double_precision(
             ours, wanted = native.prompt(symbols, voice), exact.prompt(symbols, voice)
             assert ours.shape == (length + 1, config.width)
             assert float((ours - wanted).abs().max() / wanted.std()) < near
+
+
+@pytest.mark.parametrize(
+    ("abilities", "precision"),
+    [
+        ({torch.float32, torch.bfloat16, torch.int8, "tiles"}, torch.bfloat16),
+        ({torch.float32, torch.bfloat16, torch.int8}, torch.int8),
+        ({torch.float32, torch.int8}, torch.int8),
+        ({torch.float32}, torch.float32),
+    ],
+    ids=["tiles", "no tiles", "no bfloat16", "neither"],
+)
+def test_products_are_of_bytes_but_in_tiles(
+    abilities: set[object], precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_layers, "has_tiles", lambda: "tiles" in abilities)
+    monkeypatch.setattr(native_layers, "can_multiply", lambda kind: kind in abilities)
+    assert native_layers.usual_precision() is precision
 
 
 def test_every_symbol_hears_every_other() -> None:

@@ -50,7 +50,7 @@ class NativeNetwork:
 
     Args:
         decoder: whose weights these are.
-        precision: of products, one that the CPU `can_multiply`; None: bfloat16 where it can, else float32.
+        precision: of products, one that the CPU `can_multiply`; None: the `usual_precision`.
     """
 
     dtype = torch.float32

@@ -35,7 +35,7 @@ class NativeTextEncoder:
 
     Args:
         encoder: whose weights these are.
-        precision: of products, one that the CPU `can_multiply`; None: bfloat16 where it can, else float32.
+        precision: of products, one that the CPU `can_multiply`; None: the `usual_precision`.
     """
 
     def __init__(self, encoder: TextEncoder, precision: torch.dtype | None = None) -> None:

@@ -76,9 +76,10 @@ INLINE void read_weights(int kind, int vectors, const word *from, vec *weights) 
     for (int v = 0; v < vectors; v++) weights[v] = load((const float *)from + v * LANES);
 }
 
-/* Of pairs each lane adds both products. */
+/* Of pairs each lane adds both products. Intel's cores, which have half precision too, make a product of pairs every other
+ * cycle, and four of floats meanwhile: a codec in bfloat16 takes 102 us a frame of 12 for 139 with its own instruction. */
 INLINE vec add_product(int kind, vec sum, word x, vec weights) {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
     if (kind == PAIRED)
         return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)x), (__m512bh)weights);
 #else /* One after the other, widened, for the memory that pairs do not take: on an EPYC with AVX2 alone steps of 1, 4, 16

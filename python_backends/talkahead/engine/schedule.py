@@ -1,4 +1,4 @@
-"""Who decodes next: earliest deadline first, and whoever is seconds ahead steps aside while others wait."""
+"""Who decodes next: earliest deadline first, and whoever is seconds ahead steps aside for newcomers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,19 @@ class Choice:
     review_at: float
 
 
-def choose(contenders: Sequence[Contender], now: float, *, max_rows: int, max_lead_s: float) -> Choice:
+def choose(
+    contenders: Sequence[Contender], now: float, *, max_rows: int, max_lead_s: float, is_full: bool = False
+) -> Choice:
     """Earliest deadline first, at most `max_rows`.
 
     While someone waits for a first window, streams with more than `max_lead_s` in hand are parked: a step
-    over fewer rows is a shorter one. Who waits for a slot is helped by streams that finish, not by parking.
+    over fewer rows is a shorter one. Who waits for a slot is helped by streams that finish, and a step over
+    more rows makes more tokens a second: then nobody is parked.
+
+    Args:
+        is_full: whether somebody waits for a slot.
     """
-    crowded = any(one.is_newcomer for one in contenders)
+    crowded = not is_full and any(one.is_newcomer for one in contenders)
     parked = [
         one for one in contenders if crowded and not one.is_newcomer and one.deadline - now > max_lead_s
     ]

@@ -188,9 +188,10 @@ class TalkerLoop:
             self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
+        speaking = self._streams.speaking()
         ready = {
             segment.slot: segment.stream
-            for segment in self._streams.speaking()
+            for segment in speaking
             if segment.slot is not None and not segment.stream.is_blocked
         }
         choice = choose(
@@ -198,6 +199,7 @@ class TalkerLoop:
             now,
             max_rows=self._config.max_step_rows or self._backbone.num_slots,
             max_lead_s=self._config.max_lead_s,
+            is_full=any(segment.slot is None for segment in speaking),
         )
         self._review_at = min(self._review_at, choice.review_at)
         self._running = sorted(choice.slots)

@@ -35,6 +35,26 @@ def test_streams_far_ahead_make_room_for_a_first_window() -> None:
     assert alone.slots == (1, 0) and alone.review_at == math.inf
 
 
+def test_nobody_is_parked_while_somebody_waits_for_a_slot() -> None:
+    contenders = [Contender(0, 10.0, False), Contender(1, 0.6, False), Contender(2, 0.1, True)]
+    choice = choose(contenders, 0.0, max_rows=8, max_lead_s=1.0, is_full=True)
+    assert choice.slots == (2, 1, 0) and choice.review_at == math.inf
+
+
+def test_who_is_far_ahead_finishes_for_those_who_wait_for_a_slot() -> None:
+    """One who plays and one who has just come have both slots; a third comes."""
+    rig = Rig(num_slots=2, config=replace(CONFIG, max_lead_s=0.3))
+    playing = rig.submit(1, 90, chunk_frames=8)
+    while len(playing.windows) < 6:
+        rig.run()
+        rig.answer()
+    rig.submit(2, 90, first_chunk_frames=2)
+    rig.submit(3, 90, first_chunk_frames=2)
+    before = len(rig.backbone.steps)
+    rig.run(3)
+    assert {len(step.slots) for step in rig.backbone.steps[before:]} == {2}
+
+
 def test_a_newcomer_is_never_parked() -> None:
     assert choose([Contender(0, 99.0, True)], 0.0, max_rows=8, max_lead_s=1.0).slots == (0,)
 

@@ -35,24 +35,25 @@ def test_streams_far_ahead_make_room_for_a_first_window() -> None:
     assert alone.slots == (1, 0) and alone.review_at == math.inf
 
 
-def test_nobody_is_parked_while_somebody_waits_for_a_slot() -> None:
+def test_nobody_is_parked_in_a_pool_that_fills_up() -> None:
     contenders = [Contender(0, 10.0, False), Contender(1, 0.6, False), Contender(2, 0.1, True)]
-    choice = choose(contenders, 0.0, max_rows=8, max_lead_s=1.0, is_full=True)
+    choice = choose(contenders, 0.0, max_rows=8, max_lead_s=1.0, fills_up=True)
     assert choice.slots == (2, 1, 0) and choice.review_at == math.inf
 
 
-def test_who_is_far_ahead_finishes_for_those_who_wait_for_a_slot() -> None:
-    """One who plays and one who has just come have both slots; a third comes."""
-    rig = Rig(num_slots=2, config=replace(CONFIG, max_lead_s=0.3))
+@pytest.mark.parametrize(("num_slots", "rows"), [(2, 2), (3, 2), (4, 1)])
+def test_who_is_far_ahead_goes_on_where_more_than_half_of_the_slots_are_taken(
+    num_slots: int, rows: int
+) -> None:
+    rig = Rig(num_slots=num_slots, config=replace(CONFIG, max_lead_s=0.3))
     playing = rig.submit(1, 90, chunk_frames=8)
     while len(playing.windows) < 6:
         rig.run()
         rig.answer()
     rig.submit(2, 90, first_chunk_frames=2)
-    rig.submit(3, 90, first_chunk_frames=2)
     before = len(rig.backbone.steps)
     rig.run(3)
-    assert {len(step.slots) for step in rig.backbone.steps[before:]} == {2}
+    assert {len(step.slots) for step in rig.backbone.steps[before:]} == {rows}
 
 
 def test_a_newcomer_is_never_parked() -> None:

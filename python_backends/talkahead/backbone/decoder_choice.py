@@ -13,7 +13,7 @@ from talkahead.backbone import decoder_config
 from talkahead.backbone.cuda_graphs import CudaGraphs
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
-from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, name_of, narrowest_precision
 from talkahead.backbone.native_matrix import INT4
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.errors import ArtifactMismatch, TalkaheadError
@@ -188,7 +188,7 @@ def cheapest_precision(device: torch.device | str, choice: DecoderChoice) -> tor
     if choice is DecoderChoice.TORCH:
         return torch.float32
     try:
-        return next(filter(can_multiply, (torch.int8, torch.bfloat16, torch.float32)))
+        return narrowest_precision()
     except NativeUnavailable:
         return torch.float32
 

@@ -437,6 +437,12 @@ def can_multiply(precision: torch.dtype) -> bool:
     return precision in _NEEDED and not _NEEDED[precision] & ~_abilities()
 
 
+def narrowest_precision() -> torch.dtype:
+    """Of the products that this CPU has, four bits aside, which are heard; raises NativeUnavailable where
+    nothing can be compiled."""
+    return next(filter(can_multiply, (torch.int8, torch.bfloat16, torch.float32)))
+
+
 def has_tiles() -> bool:
     """Whether this CPU has tiles, and the system lets this process use them."""
     return bool(_abilities() & _TILES)

@@ -24,19 +24,13 @@ class Choice:
     review_at: float
 
 
-def choose(
-    contenders: Sequence[Contender], now: float, *, max_rows: int, max_lead_s: float, fills_up: bool = False
-) -> Choice:
+def choose(contenders: Sequence[Contender], now: float, *, max_rows: int, max_lead_s: float) -> Choice:
     """Earliest deadline first, at most `max_rows`.
 
     While someone waits for a first window, streams with more than `max_lead_s` in hand are parked: a step
-    over fewer rows is a shorter one. In a pool that fills up nobody is: a step over more rows makes more
-    tokens a second, and streams that finish leave their slots to those who come.
-
-    Args:
-        fills_up: whether the pool does.
+    over fewer rows is a shorter one. Who waits for a slot is helped by streams that finish, not by parking.
     """
-    crowded = not fills_up and any(one.is_newcomer for one in contenders)
+    crowded = any(one.is_newcomer for one in contenders)
     parked = [
         one for one in contenders if crowded and not one.is_newcomer and one.deadline - now > max_lead_s
     ]

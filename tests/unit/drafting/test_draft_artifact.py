@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from talkahead.backbone import decoder_choice
+from talkahead.backbone import native_decoder
 from talkahead.backbone.decoder_choice import DecoderChoice
 from talkahead.backbone.llama import Llama
 from talkahead.backbone.native_decoder import NativeDecoder
@@ -169,7 +169,7 @@ def decode(talker: Path, drafter: Drafter, temperature: float, steps: int) -> li
 def test_drafts_are_served_as_narrow_as_the_cpu_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     for able in (torch.int8, torch.bfloat16, torch.float32):
         known = {torch.float32, able}
-        monkeypatch.setattr(decoder_choice, "can_multiply", known.__contains__)
+        monkeypatch.setattr(native_decoder, "can_multiply", known.__contains__)
         assert DraftPool.serving(ROWS, POSITIONS).dtype is able
         as_its_target = INT4 if able is torch.int8 else able
         assert DraftPool.serving(ROWS, POSITIONS, target=INT4).dtype is as_its_target

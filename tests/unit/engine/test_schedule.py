@@ -35,9 +35,9 @@ def test_streams_far_ahead_make_room_for_a_first_window() -> None:
     assert alone.slots == (1, 0) and alone.review_at == math.inf
 
 
-def test_nobody_is_parked_in_a_pool_that_fills_up() -> None:
+def test_nobody_is_parked_for_whom_no_lead_is_too_long() -> None:
     contenders = [Contender(0, 10.0, False), Contender(1, 0.6, False), Contender(2, 0.1, True)]
-    choice = choose(contenders, 0.0, max_rows=8, max_lead_s=1.0, fills_up=True)
+    choice = choose(contenders, 0.0, max_rows=8, max_lead_s=math.inf)
     assert choice.slots == (2, 1, 0) and choice.review_at == math.inf
 
 

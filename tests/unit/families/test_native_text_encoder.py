@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from talkahead.backbone import native_decoder
 from talkahead.families.phonemic import native_layers, native_text_encoder
 from talkahead.families.phonemic.native_text_encoder import NativeTextEncoder
 from talkahead.families.phonemic.text_encoder import TextEncoder, TextEncoderConfig
@@ -65,7 +66,7 @@ def test_products_are_of_bytes_but_in_tiles(
     abilities: set[object], precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native_layers, "has_tiles", lambda: "tiles" in abilities)
-    monkeypatch.setattr(native_layers, "can_multiply", lambda kind: kind in abilities)
+    monkeypatch.setattr(native_decoder, "can_multiply", lambda kind: kind in abilities)
     assert native_layers.usual_precision() is precision
 
 

@@ -25,7 +25,7 @@ from talkahead.backbone.checkpoint import WEIGHTS
 from talkahead.backbone.decoder_choice import Precision, count_memory
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
-from talkahead.config import parameters_of, with_parameter
+from talkahead.config import with_parameter
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.imported_checkpoint import Download, ImportedCheckpoint
 from talkahead.families.importing import importable_families, read_checkpoint
@@ -43,6 +43,8 @@ _WEIGHTS = ("model.safetensors", "model-", "pytorch_model")
 _PRECISION = Precision.BFLOAT16
 """Of imported talkers, unless another is asked for: nobody has heard them in int8, in which ours speaks as
 well as in this."""
+_SLOTS = 16
+"""A slot of a large talker is a hundred megabytes, and no CPU speaks with one for more streams in time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -182,7 +184,7 @@ def served_memory(imported: ImportedCheckpoint, precision: Precision) -> Decoder
     return count_memory(
         imported.talker,
         _kept(imported.table, precision),
-        num_slots=int(parameters_of(REPOSITORY / "talker")["slots"]),
+        num_slots=_SLOTS,
         max_positions=imported.max_positions,
         dtype=precision.dtype,
     )
@@ -210,7 +212,7 @@ def next_commands(repository: Path, imported: ImportedCheckpoint) -> list[str]:
 
 
 def copy_triton_parts(repository: Path, precision: Precision = _PRECISION) -> None:
-    """Configs and adapters, which are the same for every family but for the talker's precision."""
+    """Configs and adapters, which are the same for every family but for the talker's precision and slots."""
     for model in sorted(path.parent for path in REPOSITORY.glob("*/config.pbtxt")):
         version = repository / model.name / "1"
         version.mkdir(parents=True, exist_ok=True)
@@ -221,5 +223,7 @@ def copy_triton_parts(repository: Path, precision: Precision = _PRECISION) -> No
         for adapter in (model / "1").glob("model.py"):
             shutil.copyfile(adapter, version / adapter.name)
     config = repository / "talker" / "config.pbtxt"
-    text = with_parameter(config.read_text(encoding="utf-8"), "precision", precision)
+    text = config.read_text(encoding="utf-8")
+    for name, value in {"precision": str(precision), "slots": str(_SLOTS)}.items():
+        text = with_parameter(text, name, value)
     config.write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ from deploy.scale.costs import Costs
 from deploy.scale.cpu import Cpu
 
 SLOTS = 16
+"""Of the talkers that were measured, which let nobody in beyond the rows of a step."""
 _LOOKAHEAD_FRAMES = 3
 _WINDOWS_FRAMES = (4, 8, 16)
 _WINDOW_FRAMES = 20

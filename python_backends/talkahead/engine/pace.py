@@ -19,12 +19,14 @@ class Pace:
         tokens_per_s: of a second of speech.
         least: who would be spoken at less than that is refused, where others are late already.
         late_after_s: what listeners wait in all, for speech that had begun to go on, until they call it late.
+        rows: streams that a step decodes at most; more take turns.
     """
 
-    def __init__(self, tokens_per_s: float, *, least: float, late_after_s: float) -> None:
+    def __init__(self, tokens_per_s: float, *, least: float, late_after_s: float, rows: int) -> None:
         self._tokens_per_s = tokens_per_s
         self._least = least
         self._late_after_s = late_after_s
+        self._rows = rows
         self._step_s = RunningRatio(_MEMORY)
         """By tokens of a row."""
         self._codec_s = RunningRatio(_MEMORY)
@@ -44,7 +46,8 @@ class Pace:
         The codec makes one window after another. A step of one row more is taken to cost no more than the
         latest ones: where weights bound it, that is so, and where not, the next stream's prediction knows.
         """
-        slowest_s = max(self._tokens_per_s * self._step_s.value, num_streams * self._codec_s.value)
+        step_s = self._step_s.value * max(num_streams / self._rows, 1.0)
+        slowest_s = max(self._tokens_per_s * step_s, num_streams * self._codec_s.value)
         return 1.0 / slowest_s if slowest_s else math.inf
 
     def is_late(self, waited_s: float) -> bool:

@@ -28,7 +28,7 @@ def choose(contenders: Sequence[Contender], now: float, *, max_rows: int, max_le
     """Earliest deadline first, at most `max_rows`.
 
     While someone waits for a first window, streams with more than `max_lead_s` in hand are parked: a step
-    over fewer rows is a shorter one. Who waits for a slot is helped by streams that finish, not by parking.
+    over fewer rows is a shorter one.
     """
     crowded = any(one.is_newcomer for one in contenders)
     parked = [

@@ -253,6 +253,10 @@ class Stream:
     def _has_played(self) -> bool:
         return self._heard_at is not None
 
+    def has_in_hand(self, seconds: float, now: float) -> bool:
+        """Whether its listener has more speech than that; a newcomer's has none."""
+        return not self.is_newcomer and self.deadline - now > seconds
+
     def waited_at(self, now: float) -> float:
         """`waited_s`, and the wait that goes on."""
         return self.waited_s + (max(now - self.deadline, 0.0) if self._has_played else 0.0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig, Real, RequestOptions, SamplingDefaults
 from talkahead.engine.decode_step import DecodeStep
@@ -24,7 +25,7 @@ from talkahead.serving.default_pair import default_pair
 from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.startup_notes import note
-from talkahead.serving.talker_parts import TalkerParts
+from talkahead.serving.talker_parts import AUTO, TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.speculation.pairs import PLAIN
 from talkahead.speech_format import SpeechFormat
@@ -39,6 +40,8 @@ _MAX_WAIT_MS = 1_000.0
 _HOUR_MS = 3.6e6
 _MIN_PACE = 0.1
 """Low, for listeners of files can wait, and a machine is busy with other things now and then."""
+CPU_ROWS = 16
+"""Of a step, where `max_step_rows` is `auto`."""
 _WARM_UP_SYMBOLS = 40
 _WARM_UP_SECONDS = 0.5
 
@@ -84,7 +87,7 @@ class TalkerServer:
         self._methods = parts.methods.serving(forecast, pair)
         self._telemetry = TalkerTelemetry(api)
         self._telemetry.drafting(pair.drafter, pair.verifier, forecast.costs.measured if forecast else ())
-        limits = _limits(config, EngineConfig(speech=speech, tokens=tokens, rows=parts.rows))
+        limits = _limits(config, backbone, EngineConfig(speech=speech, tokens=tokens, rows=parts.rows))
         _record(parts.step, self._methods, self._sampling)
         _warm_up(parts, limits, self._methods)
         self._count_ways(parts)
@@ -160,8 +163,8 @@ class _WarmUpOutlet:
         self.ended.set_exception(error)
 
 
-def _limits(config: ModelConfig, default: EngineConfig) -> EngineConfig:
-    """As config.pbtxt has them; 0 switches one off."""
+def _limits(config: ModelConfig, backbone: Backbone, default: EngineConfig) -> EngineConfig:
+    """As config.pbtxt has them; 0 switches a wait, a lead or a pace off."""
     nobody_refused = " (0 = nobody is refused for it)"
     max_wait = Real(0.0, _HOUR_MS, note=nobody_refused)
     max_lead = Real(0.0, _HOUR_MS, note=" (0 = nobody steps aside)")
@@ -171,8 +174,16 @@ def _limits(config: ModelConfig, default: EngineConfig) -> EngineConfig:
         max_pending=config.whole("max_pending", default.max_pending),
         max_wait_s=1e-3 * config.real("max_wait_ms", _MAX_WAIT_MS, max_wait),
         max_lead_s=1e-3 * lead_ms or math.inf,
+        max_step_rows=_max_step_rows(config, backbone),
         min_pace=config.real("min_pace", _MIN_PACE, Real(0.0, 1.0, note=nobody_refused)),
     )
+
+
+def _max_step_rows(config: ModelConfig, backbone: Backbone) -> int:
+    """As the parameter says, or, where it is `auto`: on a CPU, where arithmetic bounds a step over more."""
+    if config.parameters.get("max_step_rows", AUTO) != AUTO:
+        return config.whole("max_step_rows", backbone.num_slots)
+    return CPU_ROWS if backbone.device.type == "cpu" else backbone.num_slots
 
 
 def _record(step: DecodeStep, methods: MethodBook, sampling: SamplingDefaults) -> None:

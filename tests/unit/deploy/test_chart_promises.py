@@ -27,6 +27,7 @@ from rendered import (
 from talkahead.cache_places import cache_places
 from talkahead.config import parameters_of
 from talkahead.launcher.supervisor import _EXIT_MARGIN_S
+from talkahead.serving.talker_server import CPU_ROWS
 from talkahead_gateway.command import read_options
 
 from deploy.chart import DEFAULTS, FOLDER, ChartError, Manifest
@@ -142,11 +143,11 @@ def test_the_autoscaler_aims_below_what_a_talker_holds(autoscaled: list[Manifest
         metric["pods"]["metric"]["name"]: metric["pods"]["target"]["averageValue"]
         for metric in autoscaler["spec"]["metrics"]
     }
-    slots = int(parameters_of(ROOT / "model_repository" / "talker")["slots"])
-    assert int(targets["talkahead_open_streams"]) < slots
+    assert parameters_of(ROOT / "model_repository" / "talker")["max_step_rows"] == "auto"
+    assert int(targets["talkahead_open_streams"]) < CPU_ROWS
     assert re.fullmatch(r"[1-9]\d*m", targets["talkahead_predicted_first_chunk_seconds"])
     values = (FOLDER / "values.yaml").read_text(encoding="utf-8")
-    assert f"a talker has {slots} slots" in values
+    assert f"on a CPU a step of its talker takes {CPU_ROWS}" in values
 
 
 def test_probes_speak_a_syllable_on_the_servers_port(manifests: list[Manifest]) -> None:

@@ -11,11 +11,12 @@ from talker_fakes import CONFIG, SPEECH, Outlet, Rig, script
 
 TOKENS_PER_S = 50.0
 LATE_S = 0.5
+ROWS = 8
 
 
 def pace(codec: float | None = None, talker: float | None = None, least: float = 0.5) -> Pace:
     """Of stages that make so many seconds of speech a second."""
-    measured = Pace(TOKENS_PER_S, least=least, late_after_s=LATE_S)
+    measured = Pace(TOKENS_PER_S, least=least, late_after_s=LATE_S, rows=ROWS)
     if codec is not None:
         measured.decoded(0.5, 0.5 * codec)
     if talker is not None:
@@ -37,8 +38,12 @@ def test_a_step_speaks_for_all_its_rows() -> None:
     assert pace(talker=0.4).of(1) == pace(talker=0.4).of(8) == pytest.approx(0.4)
 
 
+def test_more_streams_than_rows_take_turns() -> None:
+    assert pace(talker=0.4).of(2 * ROWS) == pytest.approx(0.2)
+
+
 def test_a_step_that_drafts_well_is_worth_more() -> None:
-    measured = Pace(TOKENS_PER_S, least=0.5, late_after_s=LATE_S)
+    measured = Pace(TOKENS_PER_S, least=0.5, late_after_s=LATE_S, rows=ROWS)
     measured.stepped(0.04, 4)
     assert measured.of(1) == pytest.approx(2.0)
 

@@ -41,11 +41,11 @@ def test_nobody_is_parked_for_whom_no_lead_is_too_long() -> None:
     assert choice.slots == (2, 1, 0) and choice.review_at == math.inf
 
 
-@pytest.mark.parametrize(("num_slots", "rows"), [(2, 2), (3, 2), (4, 1)])
-def test_who_is_far_ahead_goes_on_where_more_than_half_of_the_slots_are_taken(
-    num_slots: int, rows: int
+@pytest.mark.parametrize(("most", "rows"), [(2, 2), (3, 2), (4, 1)])
+def test_who_is_far_ahead_goes_on_where_more_streams_are_open_than_fill_half_a_step(
+    most: int, rows: int
 ) -> None:
-    rig = Rig(num_slots=num_slots, config=replace(CONFIG, max_lead_s=0.3))
+    rig = Rig(config=replace(CONFIG, max_lead_s=0.3, max_step_rows=most))
     playing = rig.submit(1, 90, chunk_frames=8)
     while len(playing.windows) < 6:
         rig.run()
@@ -94,6 +94,52 @@ def test_a_playing_stream_gets_a_slot_before_newcomers() -> None:
     rig.finish()
     order = [outlet for what, outlet in rig.log if what == "send"]
     assert order.index(second) < order.index(newcomer)
+
+
+def test_who_has_seconds_in_hand_keeps_no_newcomer_out() -> None:
+    """Beside the one row of a step: its slot is its own, until its listener runs short."""
+    rig = Rig(num_slots=3, config=replace(CONFIG, max_lead_s=0.3, max_step_rows=1))
+    playing = rig.submit(1, 90, chunk_frames=8)
+    rig.run(8)
+    waits = rig.submit(2, 90, chunk_frames=8)
+    rig.run(1)
+    assert rig.loop.load.queued == 1, "nothing was heard of the first one"
+    while len(playing.windows) < 6:
+        rig.answer()
+        rig.run(1)
+    rig.answer()
+    rig.run(1)
+    assert rig.loop.load.queued == 0 and rig.loop.load.active == 2
+    rig.finish()
+    assert [playing.tokens, waits.tokens] == [script(1, 90), script(2, 90)]
+    rig.assert_empty()
+
+
+def test_a_machine_that_does_not_keep_up_lets_in_no_more_than_a_step_takes() -> None:
+    rig = Rig(config=replace(CONFIG, max_lead_s=1.0, max_step_rows=2))
+    outlets = [rig.submit(stream, 60) for stream in range(6)]
+    active = set()
+    while not all(outlet.end for outlet in outlets):
+        rig.run(1)
+        rig.now += 1.0  # a step takes longer than what it makes is played
+        rig.answer()
+        active.add(rig.loop.load.active)
+    assert max(active) == 2
+    assert [outlet.tokens for outlet in outlets] == [script(stream, 60) for stream in range(6)]
+
+
+@pytest.mark.parametrize("max_lead_s", [0.3, math.inf])
+def test_slots_hold_more_than_a_step_only_where_somebody_can_be_ahead(max_lead_s: float) -> None:
+    """First in, first out, is what a lead without end makes of it."""
+    rig = Rig(config=replace(CONFIG, max_lead_s=max_lead_s, max_step_rows=2, max_windows_per_stream=99))
+    for stream in range(6):
+        rig.submit(stream, 90, chunk_frames=8)
+    most = 0
+    while rig.loop.load.active or not most:
+        rig.run(1)
+        rig.answer()
+        most = max(most, rig.loop.load.active)
+    assert most == (6 if math.isfinite(max_lead_s) else 2)
 
 
 def test_a_crowd_is_prefilled_in_parts_with_steps_between() -> None:

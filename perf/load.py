@@ -35,7 +35,7 @@ from perf.turns import Configuration, name_of
 _WARM_UP = OpenLoad(rate=4.0, seconds=3.0, spacing=Spacing.EVEN, length=Length.MIXED)
 _WARM_UP_PART = 0
 _HIGHEST_RATE = 256.0
-_NEAR = 1.1
+_NEAR = 1.06
 """A limit is found when the lowest rate that failed is less than so many times the highest that held."""
 
 

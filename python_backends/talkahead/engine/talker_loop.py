@@ -23,7 +23,7 @@ from talkahead.engine.schedule import Contender, choose
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream
 from talkahead.engine.streams import Streams, cancelled
-from talkahead.engine.waiting_line import Room, WaitingLine
+from talkahead.engine.waiting_line import WaitingLine
 from talkahead.engine.window_cutter import WindowCutter
 from talkahead.errors import BadRequest, Code, TalkaheadError
 from talkahead.transport.messages import LoadReport, PassBegun, StreamProgress, Waits, WindowDone
@@ -215,8 +215,9 @@ class TalkerLoop:
 
     # Admission
 
-    def _room(self, now: float) -> Room:
-        return Room(min(self._table.num_free, self._num_free_rows(now)), self._num_taken)
+    def _num_admissible(self, now: float) -> int:
+        """Newcomers that may have a slot now."""
+        return min(self._table.num_free, self._num_free_rows(now))
 
     @property
     def _num_taken(self) -> int:
@@ -275,14 +276,14 @@ class TalkerLoop:
         """
         if self._streams.was_cancelled(newcomer.request_id, now):
             return cancelled()
-        room, num_newcomers = self._room(now), sum(turn > -math.inf for turn in ahead)
-        if num_newcomers >= max(self._config.max_pending, room.num_free):
-            wait_ms = 1e3 * self._line.first_chunk_s(len(ahead), room)
+        num_free, num_newcomers = self._num_admissible(now), sum(turn > -math.inf for turn in ahead)
+        if num_newcomers >= max(self._config.max_pending, num_free):
+            wait_ms = 1e3 * self._line.first_chunk_s(len(ahead), num_free)
             return TalkaheadError(
                 f"{num_newcomers} streams wait for a slot already; try again in about {wait_ms:.0f} ms",
                 Code.RESOURCE_EXHAUSTED,
             )
-        if wait := self._line.outlook(ahead, room, now, newcomer.options.urgency).long_wait:
+        if wait := self._line.outlook(ahead, num_free, now, newcomer.options.urgency).long_wait:
             return wait.error
         waits = [one.waited_at(now) for one in self._streams if one is not newcomer and one.failure is None]
         together = min(len(waits) + 1, self._backbone.num_slots)
@@ -366,7 +367,7 @@ class TalkerLoop:
         self._has_changed = True
         now = self._clock()
         if stream.slot_at is not None:
-            self._line.held(now - stream.slot_at)
+            self._line.held(now - stream.slot_at, self._num_taken + 1)
         account = StreamAccount(
             stream=stream.id,
             request_id=stream.request_id,
@@ -384,7 +385,7 @@ class TalkerLoop:
 
     def _report(self) -> None:
         now, ahead = self._clock(), self._turns_ahead()
-        outlooks = self._line.outlooks(ahead, self._room(now), now)
+        outlooks = self._line.outlooks(ahead, self._num_admissible(now), now)
         self._tell_waits(Waits(self._streams.num_arrived, outlooks))
         self._load = self._measured_load(len(ahead), now)
         self._telemetry.pool(self._load)
@@ -396,7 +397,7 @@ class TalkerLoop:
             queued=num_queued,
             open_streams=self._streams.num_open,
             slots=self._backbone.num_slots,
-            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._room(now)),
+            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._num_admissible(now)),
             windows_in_flight=self._streams.num_in_flight,
             at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
         )

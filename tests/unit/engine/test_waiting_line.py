@@ -6,41 +6,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from talkahead.engine.running_mean import ENOUGH
-from talkahead.engine.waiting_line import Room, WaitingLine
+from talkahead.engine.waiting_line import WaitingLine
 from talkahead.errors import Code
 from talkahead.transport.messages import LongWait, Waits
 from talker_fakes import CONFIG, Rig, script
 
 ROWS = 4
-FULL = Room(0, ROWS)
 LIMITED = replace(CONFIG, max_wait_s=2.0)
 CAN_WAIT, USUAL, URGENT = 1, 2, 3
 
 
 def line(
-    slot_s: float = 1.0, work_s: float = 0.1, *, times: int = ENOUGH, max_wait_s: float = 2.0
+    slot_s: float = 1.0,
+    work_s: float = 0.1,
+    *,
+    among: int = ROWS,
+    times: int = ENOUGH,
+    max_wait_s: float = 2.0,
 ) -> WaitingLine:
     measured = WaitingLine(ROWS, replace(CONFIG, max_wait_s=max_wait_s))
     for _ in range(times):
-        measured.held(slot_s)
+        measured.held(slot_s, among)
         measured.heard(work_s)
     return measured
 
 
 def test_a_slot_becomes_free_as_often_as_streams_end() -> None:
     measured = line(slot_s=1.0, work_s=0.1)
-    assert measured.first_chunk_s(0, Room(1, ROWS - 1)) == pytest.approx(0.1)
-    assert measured.first_chunk_s(0, FULL) == pytest.approx(0.25 + 0.1)
-    assert measured.first_chunk_s(7, FULL) == pytest.approx(2.0 + 0.1)
+    assert measured.first_chunk_s(0, num_free=1) == pytest.approx(0.1)
+    assert measured.first_chunk_s(0, num_free=0) == pytest.approx(0.25 + 0.1)
+    assert measured.first_chunk_s(7, num_free=0) == pytest.approx(2.0 + 0.1)
 
 
-def test_where_more_streams_are_open_than_rows_one_leaves_the_more_often() -> None:
-    assert line(slot_s=1.0, work_s=0.1).first_chunk_s(0, Room(0, 5 * ROWS)) == pytest.approx(0.05 + 0.1)
+@pytest.mark.parametrize(("among", "interval_s"), [(1, 0.25), (ROWS, 0.25), (5 * ROWS, 0.05)])
+def test_the_more_have_slots_the_more_often_one_leaves(among: int, interval_s: float) -> None:
+    """Where they are more than a step takes; fewer would not leave a fuller pool any sooner."""
+    assert line(slot_s=1.0, work_s=0.1, among=among).first_chunk_s(0, 0) == pytest.approx(interval_s + 0.1)
 
 
 def test_a_wait_that_is_too_long_is_told_with_what_is_allowed() -> None:
     ahead = [line().turn_at(0.0, USUAL)] * 8
-    wait = line().outlook(ahead, FULL, now=0.5, urgency=USUAL).long_wait
+    wait = line().outlook(ahead, num_free=0, now=0.5, urgency=USUAL).long_wait
     assert wait == LongWait(pytest.approx(9 / 4 + 0.1), 2.0)
     assert wait is not None and wait.error.code is Code.RESOURCE_EXHAUSTED
     assert "after 2350 ms, and 2000 ms are the most" in str(wait.error)
@@ -48,39 +54,38 @@ def test_a_wait_that_is_too_long_is_told_with_what_is_allowed() -> None:
 
 
 def test_who_fits_in_time_is_let_in() -> None:
-    assert line().outlook([0.0] * 7, FULL, 9.0, USUAL).long_wait == LongWait(pytest.approx(2.1), 2.0)
-    assert line().outlook([0.0] * 6, FULL, 9.0, USUAL).long_wait is None
+    assert line().outlook([0.0] * 7, 0, 9.0, USUAL).long_wait == LongWait(pytest.approx(2.1), 2.0)
+    assert line().outlook([0.0] * 6, 0, 9.0, USUAL).long_wait is None
 
 
 def test_the_least_urgent_wait_for_as_long_as_it_takes() -> None:
-    assert line().outlook([0.0] * 60, FULL, 9.0, CAN_WAIT).long_wait is None
+    assert line().outlook([0.0] * 60, 0, 9.0, CAN_WAIT).long_wait is None
 
 
 def test_the_urgent_overtake_and_are_less_patient() -> None:
     usual = [line().turn_at(8.5, USUAL)] * 60
-    assert line().outlook(usual, FULL, 9.0, URGENT).long_wait is None, "it goes before all of them"
-    assert line().outlook([0.0] * 4, FULL, 9.0, URGENT).long_wait == LongWait(pytest.approx(5 / 4 + 0.1), 1.0)
-    assert line().outlook([0.0] * 4, FULL, 9.0, USUAL).long_wait is None
+    assert line().outlook(usual, 0, 9.0, URGENT).long_wait is None, "it goes before all of them"
+    assert line().outlook([0.0] * 4, 0, 9.0, URGENT).long_wait == LongWait(pytest.approx(5 / 4 + 0.1), 1.0)
+    assert line().outlook([0.0] * 4, 0, 9.0, USUAL).long_wait is None
 
 
 @pytest.mark.parametrize(
-    ("measured", "room"),
+    ("measured", "num_free"),
     [
-        (line(slot_s=100.0, times=ENOUGH - 1), FULL),
-        (line(slot_s=100.0), Room(5, 0)),
-        (line(slot_s=100.0, max_wait_s=0.0), FULL),
+        (line(slot_s=100.0, times=ENOUGH - 1), 0),
+        (line(slot_s=100.0), 5),
+        (line(slot_s=100.0, max_wait_s=0.0), 0),
     ],
     ids=["not measured yet", "room for all", "switched off"],
 )
-def test_nobody_is_refused_for_a_guess(measured: WaitingLine, room: Room) -> None:
-    assert [one.long_wait for one in measured.outlooks([0.0] * 4, room, 9.0)] == [None] * 3
+def test_nobody_is_refused_for_a_guess(measured: WaitingLine, num_free: int) -> None:
+    assert [one.long_wait for one in measured.outlooks([0.0] * 4, num_free, 9.0)] == [None] * 3
 
 
 @given(st.integers(0, 40), st.integers(0, ROWS), st.floats(0.01, 10.0))
 def test_the_longer_the_line_the_fewer_are_let_in(ahead: int, free: int, slot_s: float) -> None:
     measured = line(slot_s)
-    room = Room(free, ROWS - free)
-    outlooks = [measured.outlook([0.0] * num, room, 9.0, USUAL) for num in (ahead, ahead + 1)]
+    outlooks = [measured.outlook([0.0] * num, free, 9.0, USUAL) for num in (ahead, ahead + 1)]
     assert outlooks[1] == outlooks[0].behind(1)
     refused = [one.long_wait is not None for one in outlooks]
     assert refused == sorted(refused)

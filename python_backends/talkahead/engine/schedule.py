@@ -1,4 +1,4 @@
-"""Who decodes next: earliest deadline first, and whoever is seconds ahead steps aside for newcomers."""
+"""Who decodes next and who may begin: whoever is seconds ahead steps aside for newcomers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Contender:
-    """A stream that could decode: its slot, its deadline, and whether it still owes its first window."""
+    """A stream that has a slot.
+
+    Args:
+        deadline: of a newcomer's first window; of others, when their listeners have heard everything.
+        is_newcomer: it still owes its first window.
+        is_beginning: or a short one, which nobody plays for long.
+    """
 
     slot: int
     deadline: float
     is_newcomer: bool
+    is_beginning: bool = False
+
+    def has_in_hand(self, seconds: float, now: float) -> bool:
+        """Whether its listener has more speech than that; a newcomer's has none."""
+        return not self.is_newcomer and self.deadline - now > seconds
 
 
 @dataclass(frozen=True)
@@ -31,11 +42,33 @@ def choose(contenders: Sequence[Contender], now: float, *, max_rows: int, max_le
     over fewer rows is a shorter one.
     """
     crowded = any(one.is_newcomer for one in contenders)
-    parked = [
-        one for one in contenders if crowded and not one.is_newcomer and one.deadline - now > max_lead_s
-    ]
+    parked = [one for one in contenders if crowded and one.has_in_hand(max_lead_s, now)]
     running = sorted(
         (one for one in contenders if one not in parked), key=lambda one: (one.deadline, one.slot)
     )
     review_at = min((one.deadline - max_lead_s for one in parked), default=math.inf)
     return Choice(tuple(one.slot for one in running[:max_rows]), review_at)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is left of a step: rows for segments without a slot, of which so many may be newcomers'."""
+
+    rows: int
+    newcomers: int
+
+
+def room(
+    contenders: Sequence[Contender], now: float, *, max_rows: int, max_beginning: int, max_lead_s: float
+) -> Room:
+    """Who has more than `max_lead_s` in hand keeps a slot, and nobody out.
+
+    So there may be more streams than rows, but only as long as the rest of them have seconds in hand: a
+    machine that does not keep up lets in no more than a step takes.
+
+    Args:
+        max_beginning: streams whose first short windows are made at once.
+    """
+    rows = max(max_rows - sum(not one.has_in_hand(max_lead_s, now) for one in contenders), 0)
+    beginning = sum(one.is_beginning for one in contenders)
+    return Room(rows, min(rows, max(max_beginning - beginning, 0)))

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from talkahead.engine.emitter import Channel
 from talkahead.engine.in_flight import InFlight, SentWindow
 from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.schedule import Contender
 from talkahead.engine.windows import Cut, WindowPlan
 from talkahead.errors import TalkaheadError, answer_to_check
 from talkahead.types import SegmentHeader, StopReason
 
 _NOTHING = np.zeros(0, np.int64)
+_SHORT_WINDOWS = 2
 
 
 @dataclass(eq=False)
@@ -217,6 +219,11 @@ class Stream:
         return self.chunk == 0
 
     @property
+    def is_beginning(self) -> bool:
+        """It owes one of the short windows that nobody plays for long."""
+        return self.chunk < _SHORT_WINDOWS
+
+    @property
     def segment(self) -> SegmentState | None:
         """The segment to speak now, if it has arrived."""
         return self._segments.get(self.current)
@@ -253,9 +260,9 @@ class Stream:
     def _has_played(self) -> bool:
         return self._heard_at is not None
 
-    def has_in_hand(self, seconds: float, now: float) -> bool:
-        """Whether its listener has more speech than that; a newcomer's has none."""
-        return not self.is_newcomer and self.deadline - now > seconds
+    def contends(self, slot: int) -> Contender:
+        """In a slot."""
+        return Contender(slot, self.deadline, self.is_newcomer, self.is_beginning)
 
     def waited_at(self, now: float) -> float:
         """`waited_s`, and the wait that goes on."""

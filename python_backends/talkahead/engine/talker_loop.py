@@ -19,7 +19,7 @@ from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.pace import Pace
 from talkahead.engine.requests import SegmentRequest
-from talkahead.engine.schedule import Contender, choose
+from talkahead.engine.schedule import Room, choose, room
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream
 from talkahead.engine.streams import Streams, cancelled
@@ -31,6 +31,11 @@ from talkahead.types import Ending, StreamAccount, WindowHeader
 
 _AT_RISK_S = 0.1
 """Of audio that a listener still has: with less, the slightest hitch is heard."""
+_SHARE_THAT_BEGINS = 3
+"""Of a step, where there are more slots than that: the first of a crowd are heard sooner than if all shared
+the steps, and whose beginning is being played does not run dry. At 16 and 20 requests a second of the 22 that
+a machine spoke, the worst of 200 listeners still had 16 to 33 ms when their second window came, and -38 to 2
+when the whole step could begin; with less first chunks came later, 95 of 100 within 136 ms instead of 108."""
 
 
 class TalkerLoop:
@@ -83,6 +88,8 @@ class TalkerLoop:
         )
         self._rows = min(config.max_step_rows or backbone.num_slots, backbone.num_slots)
         """Streams that a step decodes at most."""
+        takes_turns = self._rows < backbone.num_slots and math.isfinite(config.max_lead_s)
+        self._max_beginning = -(-self._rows // _SHARE_THAT_BEGINS) if takes_turns else self._rows
         self._pace = Pace(
             config.speech.frames_per_s * config.speech.steps_per_frame,
             least=config.min_pace,
@@ -197,7 +204,7 @@ class TalkerLoop:
             if segment.slot is not None and not segment.stream.is_blocked
         }
         choice = choose(
-            [Contender(slot, stream.deadline, stream.is_newcomer) for slot, stream in ready.items()],
+            [stream.contends(slot) for slot, stream in ready.items()],
             now,
             max_rows=self._rows,
             max_lead_s=self._lead_to_park(),
@@ -215,25 +222,27 @@ class TalkerLoop:
 
     # Admission
 
+    def _room(self, now: float) -> Room:
+        contenders = [
+            segment.stream.contends(segment.slot)
+            for segment in self._streams.speaking()
+            if segment.slot is not None
+        ]
+        return room(
+            contenders,
+            now,
+            max_rows=self._rows,
+            max_beginning=self._max_beginning,
+            max_lead_s=self._config.max_lead_s,
+        )
+
     def _num_admissible(self, now: float) -> int:
         """Newcomers that may have a slot now."""
-        return min(self._table.num_free, self._num_free_rows(now))
+        return min(self._table.num_free, self._room(now).newcomers)
 
     @property
     def _num_taken(self) -> int:
         return self._backbone.num_slots - self._table.num_free
-
-    def _num_free_rows(self, now: float) -> int:
-        """Of a step, beside the streams that want one: who is far ahead keeps a slot, and no newcomer out.
-
-        So there may be more streams than rows, but only as long as most of them have seconds in hand: a
-        machine that does not keep up lets no more in than a step takes.
-        """
-        wanted = sum(
-            segment.slot is not None and not segment.stream.has_in_hand(self._config.max_lead_s, now)
-            for segment in self._streams.speaking()
-        )
-        return max(self._rows - wanted, 0)
 
     def _turns_ahead(self) -> list[float]:
         """Of those who wait for a slot, ascending; who plays already has the first turns."""
@@ -296,7 +305,7 @@ class TalkerLoop:
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
             waiting.sort(key=self._order)
-            del waiting[self._num_free_rows(now) :]
+            waiting = self._within_room(waiting, now)
             self._reclaim(len(waiting) - self._table.num_free)
             chosen = self._within_budget(waiting[: self._table.num_free])
         else:
@@ -307,6 +316,12 @@ class TalkerLoop:
     def _order(self, segment: SegmentState) -> tuple[bool, float]:
         stream = segment.stream
         return stream.is_newcomer, self._turn_of(stream) if stream.is_newcomer else stream.deadline
+
+    def _within_room(self, segments: list[SegmentState], now: float) -> list[SegmentState]:
+        left = self._room(now)
+        playing = [segment for segment in segments if not segment.stream.is_newcomer]
+        newcomers = [segment for segment in segments if segment.stream.is_newcomer]
+        return [*playing, *newcomers[: left.newcomers]][: left.rows]
 
     def _within_budget(self, segments: list[SegmentState]) -> list[SegmentState]:
         """The first few, at least one, whose prompts may be prefilled before the next step."""

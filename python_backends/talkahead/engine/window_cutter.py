@@ -76,7 +76,7 @@ class WindowCutter:
 
     def _may_send(self, stream: Stream, now: float) -> bool:
         config = self._config
-        is_ahead = stream.has_in_hand(config.max_lead_s, now)
+        is_ahead = not stream.is_newcomer and stream.deadline - now > config.max_lead_s
         bound = config.max_windows_ahead if is_ahead else config.max_windows
         return len(stream.in_flight) < config.max_windows_per_stream and self._streams.num_in_flight < bound
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.method import Method
-from talkahead.engine.schedule import Contender, choose
+from talkahead.engine.schedule import Contender, Room, choose, room
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState
 from talkahead.speculation.match_verifier import MatchVerifier
@@ -54,6 +54,54 @@ def test_who_is_far_ahead_goes_on_where_more_streams_are_open_than_fill_half_a_s
     before = len(rig.backbone.steps)
     rig.run(3)
     assert {len(step.slots) for step in rig.backbone.steps[before:]} == {rows}
+
+
+@pytest.mark.parametrize(
+    ("contenders", "left"),
+    [
+        ([], Room(4, 2)),
+        ([Contender(0, 9.0, False)] * 7, Room(4, 2)),
+        ([Contender(0, 0.9, False)] * 3, Room(1, 1)),
+        ([Contender(0, 0.9, False)] * 7, Room(0, 0)),
+        ([Contender(0, 9.0, True, True)], Room(3, 1)),
+        ([Contender(0, 9.0, False, True), Contender(1, 0.1, True, True)], Room(3, 0)),
+    ],
+    ids=["nobody", "far ahead", "short", "more than rows", "a newcomer", "both begin"],
+)
+def test_room_is_what_those_leave_who_are_short_or_begin(contenders: list[Contender], left: Room) -> None:
+    assert room(contenders, 0.0, max_rows=4, max_beginning=2, max_lead_s=1.0) == left
+
+
+@pytest.mark.parametrize(("num_slots", "together"), [(9, 2), (6, 6)])
+def test_of_a_crowd_a_third_of_a_step_begins_at_a_time_where_there_are_more_slots(
+    num_slots: int, together: int
+) -> None:
+    rig = Rig(num_slots, replace(CONFIG, max_step_rows=6))
+    outlets = [rig.submit(stream, 30, first_chunk_frames=2, chunk_frames=8) for stream in range(9)]
+    rig.run(1)
+    assert rig.loop.load.active == together
+    rig.finish()
+    assert [outlet.tokens for outlet in outlets] == [script(stream, 30) for stream in range(9)]
+
+
+def test_who_plays_gets_a_slot_for_the_next_segment_though_a_crowd_begins() -> None:
+    rig = Rig(6, replace(CONFIG, max_step_rows=3))
+    first = rig.submit(1, 40, last=False, chunk_frames=8)
+    rig.run()
+    rig.answer()
+    rig.run()
+    rig.answer()
+    begins = rig.submit(2, 30, first_chunk_frames=2)
+    rig.run(1)
+    second = rig.submit(1, 30, segment=1, chunk_frames=8)
+    waits = rig.submit(3, 30)
+    rig.run(1)
+    assert begins.windows == [] and rig.loop.load.queued == 1 and rig.loop.load.active == 2
+    rig.finish()
+    assert [one.tokens for one in (first, begins, waits)] == [
+        script(one, n) for one, n in ((1, 40), (2, 30), (3, 30))
+    ]
+    assert second.tokens
 
 
 def test_a_newcomer_is_never_parked() -> None:

@@ -236,9 +236,9 @@ class TalkerLoop:
             max_lead_s=self._config.max_lead_s,
         )
 
-    def _num_admissible(self, now: float) -> int:
-        """Newcomers that may have a slot now."""
-        return min(self._table.num_free, self._room(now).newcomers)
+    def _num_free(self, now: float) -> int:
+        """Slots that are to be had. Who waits for others to have begun has one as soon as these have."""
+        return min(self._table.num_free, self._room(now).rows)
 
     @property
     def _num_taken(self) -> int:
@@ -285,7 +285,7 @@ class TalkerLoop:
         """
         if self._streams.was_cancelled(newcomer.request_id, now):
             return cancelled()
-        num_free, num_newcomers = self._num_admissible(now), sum(turn > -math.inf for turn in ahead)
+        num_free, num_newcomers = self._num_free(now), sum(turn > -math.inf for turn in ahead)
         if num_newcomers >= max(self._config.max_pending, num_free):
             wait_ms = 1e3 * self._line.first_chunk_s(len(ahead), num_free)
             return TalkaheadError(
@@ -400,7 +400,7 @@ class TalkerLoop:
 
     def _report(self) -> None:
         now, ahead = self._clock(), self._turns_ahead()
-        outlooks = self._line.outlooks(ahead, self._num_admissible(now), now)
+        outlooks = self._line.outlooks(ahead, self._num_free(now), now)
         self._tell_waits(Waits(self._streams.num_arrived, outlooks))
         self._load = self._measured_load(len(ahead), now)
         self._telemetry.pool(self._load)
@@ -412,7 +412,7 @@ class TalkerLoop:
             queued=num_queued,
             open_streams=self._streams.num_open,
             slots=self._backbone.num_slots,
-            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._num_admissible(now)),
+            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._num_free(now)),
             windows_in_flight=self._streams.num_in_flight,
             at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
         )

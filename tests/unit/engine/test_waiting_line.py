@@ -125,6 +125,19 @@ def test_newcomers_are_refused_before_any_work_is_paid_for() -> None:
     rig.assert_empty()
 
 
+def test_a_crowd_that_a_step_holds_is_let_in_though_a_third_of_it_begins_at_a_time() -> None:
+    rig = Rig(num_slots=9, config=replace(LIMITED, max_step_rows=6, max_wait_s=0.1))
+    for stream in range(100, 100 + ENOUGH):
+        rig.submit(stream, 20)
+        rig.run()
+        rig.advance(5.0)
+        rig.finish()
+    crowd = [rig.submit(stream, 20) for stream in range(1, 8)]
+    rig.finish()
+    assert [len(outlet.tokens) for outlet in crowd if outlet.end == "closed"] == [20] * 6
+    assert crowd[-1].error.code is Code.RESOURCE_EXHAUSTED
+
+
 def test_the_urgent_get_the_next_slot_and_nobody_starves() -> None:
     """One that can wait is overtaken by who comes within its patience beyond theirs, and by no others."""
     rig = Rig(num_slots=1, config=replace(LIMITED, max_wait_s=1.0))

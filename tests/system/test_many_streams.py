@@ -91,7 +91,7 @@ def test_more_streams_than_slots_are_all_spoken(client: Client) -> None:
     def speak_briefly(seed: int) -> Utterance:
         return speak(client, SENTENCES[seed % len(SENTENCES)], seed=seed, max_seconds=0.5, urgency=WAITS)
 
-    with ThreadPoolExecutor(2 * slots) as pool:
-        spoken = list(pool.map(speak_briefly, range(2 * slots)))
+    with ThreadPoolExecutor(slots + 8) as pool:
+        spoken = list(pool.map(speak_briefly, range(slots + 8)))
     assert all(StopReason(utterance.stats.stop_reason) is not StopReason.RUNNING for utterance in spoken)
     eventually(lambda: client.load().details["open_streams"], lambda streams: streams == 0)

@@ -382,7 +382,9 @@ class TalkerLoop:
         self._has_changed = True
         now = self._clock()
         if stream.slot_at is not None:
-            self._line.held(now - stream.slot_at, self._num_taken + 1)
+            is_awaited = any(segment.slot is None for segment in self._streams.speaking())
+            among = self._num_taken + 1
+            self._line.left(now, now - stream.slot_at, among=among, is_awaited=is_awaited)
         account = StreamAccount(
             stream=stream.id,
             request_id=stream.request_id,

@@ -32,14 +32,25 @@ class WaitingLine:
         self._usual_s = config.max_wait_s or config.first_chunk_limit_s
         self._slot_s = RunningMean(_MEMORY, 0.5 / rows)
         """From one that leaves to the next."""
+        self._awaited_at: float | None = None
+        """When the last one left, if somebody waited then."""
         self._work_s = RunningMean(_MEMORY, 0.05)
 
-    def held(self, seconds: float, among: int) -> None:
-        """A stream has had a slot for so long, and so many have one: that often one of them leaves (Little).
+    def left(self, now: float, held_s: float, *, among: int, is_awaited: bool) -> None:
+        """A stream ends that has had a slot for so long, as one of so many.
 
-        Fewer than a step takes would leave a fuller pool no sooner: a step over more rows takes longer.
+        From one end to the next while somebody waits is what the next one will wait. As long as nobody does,
+        one leaves as often as so many share so long (Little's law); fewer than a step takes would leave a
+        fuller pool no sooner, for a step over more rows takes longer.
+
+        Args:
+            is_awaited: somebody waits for a slot.
         """
-        self._slot_s.add(seconds / max(among, self._rows))
+        if is_awaited and self._awaited_at is not None:
+            self._slot_s.add(now - self._awaited_at)
+        else:
+            self._slot_s.add(held_s / max(among, self._rows))
+        self._awaited_at = now if is_awaited else None
 
     def heard(self, seconds: float) -> None:
         """A first chunk took so long, the wait for a slot left out."""

@@ -26,7 +26,7 @@ def line(
 ) -> WaitingLine:
     measured = WaitingLine(ROWS, replace(CONFIG, max_wait_s=max_wait_s))
     for _ in range(times):
-        measured.held(slot_s, among)
+        measured.left(0.0, slot_s, among=among, is_awaited=False)
         measured.heard(work_s)
     return measured
 
@@ -36,6 +36,17 @@ def test_a_slot_becomes_free_as_often_as_streams_end() -> None:
     assert measured.first_chunk_s(0, num_free=1) == pytest.approx(0.1)
     assert measured.first_chunk_s(0, num_free=0) == pytest.approx(0.25 + 0.1)
     assert measured.first_chunk_s(7, num_free=0) == pytest.approx(2.0 + 0.1)
+
+
+def test_while_somebody_waits_the_ends_themselves_are_counted() -> None:
+    """Of a pool that has just filled up, what slots were held for tells too little."""
+    measured = line(slot_s=1.0, work_s=0.1)
+    for end in range(60):
+        measured.left(0.5 * end, 1.0, among=ROWS, is_awaited=True)
+    assert measured.first_chunk_s(0, 0) == pytest.approx(0.5 + 0.1, rel=0.05)
+    for end, is_awaited in ((60.0, False), (120.0, True)):
+        measured.left(end, 1.0, among=ROWS, is_awaited=is_awaited)
+    assert measured.first_chunk_s(0, 0) < 0.5 + 0.1, "pauses in which nobody waits are none of it"
 
 
 @pytest.mark.parametrize(("among", "interval_s"), [(1, 0.25), (ROWS, 0.25), (5 * ROWS, 0.05)])

@@ -108,8 +108,8 @@ CHAPTERS = (
         "order",
         "python -m perf.load --change talker.max_lead_ms=0 --beside drafter=none "
         "--out perf/results/order.json",
-        "Beside the server as it is, one whose streams never step aside and never draft, and that keeps no more "
-        "of them than a step decodes.",
+        "Beside the server as it is, one whose streams never step aside and never draft, and that keeps no "
+        "more of them than a step decodes.",
         tables.by_rates,
         pictures.draw_rates,
     ),

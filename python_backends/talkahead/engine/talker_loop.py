@@ -101,7 +101,7 @@ class TalkerLoop:
         self._has_changed = True
         self._running: list[int] = []
         self._review_at = math.inf
-        self._load = self._measured_load(0, clock())
+        self._load = self._measured_load(0, self._table.num_free, clock())
 
     # What may happen between turns
 
@@ -198,13 +198,8 @@ class TalkerLoop:
             self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
-        ready = {
-            segment.slot: segment.stream
-            for segment in self._streams.speaking()
-            if segment.slot is not None and not segment.stream.is_blocked
-        }
         choice = choose(
-            [stream.contends(slot) for slot, stream in ready.items()],
+            [stream.contends(slot) for slot, stream in self._holders() if not stream.is_blocked],
             now,
             max_rows=self._rows,
             max_lead_s=self._lead_to_park(),
@@ -220,16 +215,17 @@ class TalkerLoop:
         fills_up = 2 * self._num_taken > self._rows
         return math.inf if fills_up else self._config.max_lead_s
 
+    def _holders(self) -> list[tuple[int, Stream]]:
+        """The streams whose segment to speak now has a slot, and that."""
+        return [
+            (segment.slot, segment.stream) for segment in self._streams.speaking() if segment.slot is not None
+        ]
+
     # Admission
 
     def _room(self, now: float) -> Room:
-        contenders = [
-            segment.stream.contends(segment.slot)
-            for segment in self._streams.speaking()
-            if segment.slot is not None
-        ]
         return room(
-            contenders,
+            [stream.contends(slot) for slot, stream in self._holders()],
             now,
             max_rows=self._rows,
             max_beginning=self._max_beginning,
@@ -402,19 +398,20 @@ class TalkerLoop:
 
     def _report(self) -> None:
         now, ahead = self._clock(), self._turns_ahead()
-        outlooks = self._line.outlooks(ahead, self._num_free(now), now)
+        num_free = self._num_free(now)
+        outlooks = self._line.outlooks(ahead, num_free, now)
         self._tell_waits(Waits(self._streams.num_arrived, outlooks))
-        self._load = self._measured_load(len(ahead), now)
+        self._load = self._measured_load(len(ahead), num_free, now)
         self._telemetry.pool(self._load)
 
-    def _measured_load(self, num_queued: int, now: float) -> LoadReport:
+    def _measured_load(self, num_queued: int, num_free: int, now: float) -> LoadReport:
         slacks = (stream.slack_at(now) for stream in self._streams)
         return LoadReport(
             active=sum(stream.is_speaking for stream in self._streams) - num_queued,
             queued=num_queued,
             open_streams=self._streams.num_open,
             slots=self._backbone.num_slots,
-            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, self._num_free(now)),
+            predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, num_free),
             windows_in_flight=self._streams.num_in_flight,
             at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
         )

@@ -23,7 +23,7 @@ class WaitingLine:
     the line is.
 
     Args:
-        rows: streams that a step decodes at once: nobody waits where fewer are open.
+        rows: streams that a step decodes at once.
     """
 
     def __init__(self, rows: int, config: EngineConfig) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_triton import RATE_HZ, FakeStream, FakeTriton, chunk
-from talkahead_client import Client
+from talkahead_client import AudioChunk, Client
 
 from perf import latency
 from perf.streams import Load, Mode
@@ -25,16 +28,35 @@ def _speaks_with_a_pause(stream: FakeStream) -> Iterator[object]:
     yield chunk(1, samples=RATE_HZ * 8 // 100, is_last=True, is_final=True)
 
 
+class _Pausing:
+    """A client that hears the second chunk 60 ms after the first at the earliest, however late that came."""
+
+    def __init__(self, client: Client, triton: FakeTriton) -> None:
+        self._client = client
+        self._is_heard: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+        triton.script = self._script
+
+    def speak(self, text: str, **parameters: Any) -> Iterator[AudioChunk]:  # noqa: ANN401
+        for heard in self._client.speak(text, **parameters):
+            yield heard
+            time.sleep(0.06)
+            self._is_heard[text].set()
+
+    def _script(self, stream: FakeStream) -> Iterator[object]:
+        yield chunk(0, samples=RATE_HZ // 50)
+        self._is_heard[stream.text].wait(10)
+        yield chunk(1, samples=RATE_HZ * 8 // 100, is_last=True, is_final=True)
+
+
 def test_closed_loop_keeps_the_server_busy(triton: FakeTriton) -> None:
-    triton.script = _speaks_with_a_pause
     with Client(triton.address) as client:
-        utterances = Load(Mode.CLOSED, 2, 0.3, None, {"seed": 3}).run(client)
+        utterances = Load(Mode.CLOSED, 2, 0.3, None, {"seed": 3}).run(_Pausing(client, triton))
     assert {utterance.stream for utterance in utterances} == {0, 1}
     assert len(utterances) <= 12  # none begins before the one before it has ended
     assert {stream.text for stream in triton.streams} <= set(TEXTS)
     assert all(stream.request.parameters["seed"].int64_param == 3 for stream in triton.streams)
     (gap,) = utterances[0].gaps_ms
-    assert gap >= 55
+    assert gap >= 60
     assert utterances[0].figures is not None and utterances[0].figures.dry_chunks == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from talkahead.config import CHUNK_MS, FIRST_CHUNK_MS, patience
 from talkahead.engine.early_cancels import EarlyCancels
@@ -227,6 +226,19 @@ class Streams:
         idle = f"nothing has become of chunk {chunk} for {round(waited_s, 1):g} s: is the vocoder held up?"
         self._give_up(stream, TalkaheadError(idle, Code.UNAVAILABLE))
 
+    def _give_up_missing(self, stream: Stream, now: float) -> None:
+        """Its frontend owes the next segment."""
+        self._give_up(stream, TalkaheadError(f"segment {stream.current} never reached the talker"))
+
+    def _expire(self, stream: Stream, now: float) -> None:
+        limit_ms = stream.options.deadline_ms
+        assert limit_ms is not None
+        self.fail(stream, DeadlinePassed(limit_ms), now)
+
+    def _end_failed(self, stream: Stream, now: float) -> None:
+        assert stream.failure is not None
+        self._end(stream, now, stream.failure.error)
+
     def _end(self, stream: Stream, now: float, error: TalkaheadError | None = None) -> None:
         """With an error; or quietly, when all of it was acknowledged or its client has left."""
         self._release_slots(stream)
@@ -267,7 +279,7 @@ class Streams:
                 if at > now:
                     next_at = min(next_at, at)
                     break
-                act()
+                act(stream, now)
         return min(next_at, self._rest_due_at(now))
 
     def _rest_due_at(self, now: float) -> float:
@@ -279,23 +291,21 @@ class Streams:
             del self._awaited[stream]
         return math.inf
 
-    def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[], None]]]:
-        """What falls due, some of it never, when nothing else happens to a stream."""
+    def _alarms(self, stream: Stream, now: float) -> Iterator[tuple[float, Callable[[Stream, float], None]]]:
+        """What falls due, some of it never, when nothing else happens to a stream; asked of all of them
+        whenever something does."""
         config, failure, in_flight = self._config, stream.failure, stream.in_flight
         batch = self._batch.at(now)
         idle_at = in_flight.idle_at(config.idle_timeout_s, batch)
         vanished_at = in_flight.vanished_at(config.vanished_after, config.vanished_grace_s, batch)
         missing_at = stream.missing_since + config.segment_timeout_s
         if failure is not None:
-            at = min(idle_at, vanished_at, missing_at, failure.due_at)
-            yield at, partial(self._end, stream, now, failure.error)
+            yield min(idle_at, vanished_at, missing_at, failure.due_at), self._end_failed
             return
-        yield idle_at, partial(self._give_up_idle, stream, now)
-        yield vanished_at, partial(self._end, stream, now)
-        if (limit_ms := stream.options.deadline_ms) is not None:
-            yield stream.expires_at, partial(self.fail, stream, DeadlinePassed(limit_ms), now)
-        lost = TalkaheadError(f"segment {stream.current} never reached the talker")
-        yield missing_at, partial(self._give_up, stream, lost)
+        yield idle_at, self._give_up_idle
+        yield vanished_at, self._end
+        yield stream.expires_at, self._expire
+        yield missing_at, self._give_up_missing
 
 
 def cancelled() -> TalkaheadError:

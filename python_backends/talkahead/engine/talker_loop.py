@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from talkahead.backbone.backbone import Backbone
+from talkahead.config import LEAST_URGENT
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
@@ -248,6 +249,14 @@ class TalkerLoop:
             if segment.slot is None
         )
 
+    def _has_impatient_waiters(self) -> bool:
+        return any(
+            segment.slot is None
+            and segment.stream.is_newcomer
+            and segment.stream.options.urgency != LEAST_URGENT
+            for segment in self._streams.speaking()
+        )
+
     def _turn_of(self, stream: Stream) -> float:
         """Of a newcomer."""
         return self._line.turn_at(stream.arrived_at, stream.options.urgency)
@@ -399,6 +408,8 @@ class TalkerLoop:
     def _report(self) -> None:
         now, ahead = self._clock(), self._turns_ahead()
         num_free = self._num_free(now)
+        self._line.look(now, has_waiters=self._has_impatient_waiters())
+        self._review_at = min(self._review_at, self._line.review_at)
         outlooks = self._line.outlooks(ahead, num_free, now)
         self._tell_waits(Waits(self._streams.num_arrived, outlooks))
         self._load = self._measured_load(len(ahead), num_free, now)

@@ -10,7 +10,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
 
@@ -40,7 +40,10 @@ class WaitNotice:
         """From now on."""
         if waits != self._told:
             self._told = waits
-            packed = (_OUTLOOK.pack(*astuple(outlook)) for outlook in waits.outlooks)
+            # Not by `astuple`, which copies what it finds: this is told with nearly every step.
+            packed = (
+                _OUTLOOK.pack(one.num_missing, one.slot_s, one.work_s, one.limit_s) for one in waits.outlooks
+            )
             os.pwrite(self._file, b"".join((_ARRIVED.pack(waits.num_arrived), *packed)), 0)
 
     def close(self) -> None:

@@ -101,7 +101,7 @@ def test_a_failed_window_ends_the_stream_with_an_error(chunk: int) -> None:
 def test_a_cancelled_stream_ends_with_an_error_as_its_last_response() -> None:
     rig = Rig()
     outlets = [rig.submit(3, 90, segment=index, last=index == 2) for index in range(3)]
-    neighbour = rig.submit(4, 30)
+    neighbour = rig.submit(4, 90)
     rig.run()
     assert rig.loop.cancel(3, None) == 1
     assert rig.loop.cancel(3, None) == 1  # still ending: the client need not ask again
@@ -117,7 +117,7 @@ def test_a_cancelled_stream_ends_with_an_error_as_its_last_response() -> None:
     assert [outlet.end for outlet in ended[:2]] == ["closed", "closed"]
     assert ended[2].error.code is Code.CANCELLED
     rig.finish()
-    assert neighbour.tokens == script(4, 30)
+    assert neighbour.tokens == script(4, 90)
     rig.assert_empty()
 
 
@@ -270,7 +270,7 @@ def test_late_and_repeated_acknowledgements_change_nothing() -> None:
     header = first.windows[0].header
     rig.advance(CONFIG.idle_timeout_s)
     assert first.error.code is Code.UNAVAILABLE
-    again = rig.submit(3, 30)
+    again = rig.submit(3, 90)
     rig.run()
     sent = len(again.windows)
     rig.loop.acknowledge(WindowDone(header.stream, header.generation, 0))
@@ -284,7 +284,7 @@ def test_late_and_repeated_acknowledgements_change_nothing() -> None:
     assert len(again.windows) == sent + 1
     rig.answered.add((newer.stream, newer.generation, newer.chunk))
     rig.finish()
-    assert again.tokens == script(3, 30)
+    assert again.tokens == script(3, 90)
     rig.assert_empty()
 
 

@@ -353,9 +353,9 @@ def test_a_missing_segment_ends_the_stream() -> None:
     rig.assert_empty()
 
 
-@pytest.mark.parametrize(("frames_per_s", "first", "full"), [(50, 4, 25), (12.5, 1, 7), (80, 7, 40)])
+@pytest.mark.parametrize(("frames_per_s", "first", "full"), [(50, 6, 25), (12.5, 2, 7), (80, 10, 40)])
 def test_chunks_last_as_long_whatever_a_frame_lasts(frames_per_s: float, first: int, full: int) -> None:
-    """80 ms, doubled up to 500 ms, unless a request says otherwise."""
+    """120 ms, doubled up to 500 ms, unless a request says otherwise."""
     speech = replace(CONFIG.speech, hop=round(CONFIG.speech.sample_rate_hz / frames_per_s))
     rig = Rig(config=replace(CONFIG, speech=speech))
     usual, chosen = rig.submit(1, 95), rig.submit(2, 95, first_chunk_frames=3, chunk_frames=5)

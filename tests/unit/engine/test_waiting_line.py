@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,50 @@ def test_nobody_is_refused_for_a_guess(measured: WaitingLine, num_free: int) -> 
     assert [one.long_wait for one in measured.outlooks([0.0] * 4, num_free, 9.0)] == [None] * 3
 
 
+def limit_s(measured: WaitingLine, urgency: int = USUAL) -> float:
+    return measured.outlook([], 0, 9.0, urgency).limit_s
+
+
+def test_a_line_that_outlasts_a_crowd_is_kept_short_until_it_has_been_away_for_as_long() -> None:
+    measured = line()
+    for now, has_waiters, limit in (
+        (10.0, True, 2.0),
+        (11.9, True, 2.0),
+        (12.0, True, 0.5),
+        (20.0, True, 0.5),
+        (20.1, False, 0.5),
+        (21.0, True, 0.5),
+        (21.1, False, 0.5),
+        (23.0, False, 0.5),
+        (23.1, False, 2.0),
+        (30.0, True, 2.0),
+        (31.0, False, 2.0),
+        (31.5, True, 2.0),
+        (33.0, True, 2.0),
+    ):
+        measured.look(now, has_waiters=has_waiters)
+        assert limit_s(measured) == limit, now
+        assert limit_s(measured, CAN_WAIT) == math.inf and limit_s(measured, URGENT) == limit / 2
+
+
+def test_it_says_when_it_wants_to_be_looked_at() -> None:
+    measured = line()
+    assert measured.review_at == math.inf
+    measured.look(10.0, has_waiters=True)
+    assert measured.review_at == 12.0
+    measured.look(12.0, has_waiters=True)
+    assert measured.review_at == math.inf
+    measured.look(13.0, has_waiters=False)
+    assert measured.review_at == 15.0
+
+
+def test_where_nobody_is_refused_no_line_stands() -> None:
+    measured = line(max_wait_s=0.0)
+    for now in (10.0, 1e6):
+        measured.look(now, has_waiters=True)
+        assert limit_s(measured) == measured.review_at == math.inf
+
+
 @given(st.integers(0, 40), st.integers(0, ROWS), st.floats(0.01, 10.0))
 def test_the_longer_the_line_the_fewer_are_let_in(ahead: int, free: int, slot_s: float) -> None:
     measured = line(slot_s)
@@ -134,6 +179,24 @@ def test_newcomers_are_refused_before_any_work_is_paid_for() -> None:
     assert [len(outlet.tokens) for outlet in (*spoken, waiting)] == [20] * 3
     assert refused(told[-1]) == [False] * 3 and told[-1].num_arrived == ENOUGH + 4
     rig.assert_empty()
+
+
+@pytest.mark.parametrize(("urgency", "limit_s"), [(USUAL, 0.5), (CAN_WAIT, 2.0)], ids=["usual", "can wait"])
+def test_who_comes_to_a_line_that_stands_is_told_so_but_who_can_wait_makes_none(
+    urgency: int, limit_s: float
+) -> None:
+    rig, told = full()
+    spoken = [rig.submit(1, 20), rig.submit(2, 20, urgency=urgency)]
+    rig.run(1)
+    rig.now += 2.0
+    rig.loop.look_at_clock()
+    rig.run(1)
+    assert told[-1].outlooks[USUAL - CAN_WAIT].limit_s == limit_s
+    rig.finish()
+    rig.now += 2.0
+    assert rig.loop.turn() > 0
+    assert told[-1].outlooks[USUAL - CAN_WAIT].limit_s == 2.0, "seen to without anything that happens"
+    assert [len(outlet.tokens) for outlet in spoken] == [20] * 2
 
 
 def test_a_crowd_that_a_step_holds_is_let_in_though_a_third_of_it_begins_at_a_time() -> None:

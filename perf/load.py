@@ -4,8 +4,8 @@ Open loop: a request is sent when its time has come, whatever became of those be
 (`perf.latency` measures so many streams, each of which asks again when it has been served or heard.) What is
 measured is the server as it is, or the parameters of `--set`; with `--beside`, other ways by turns with it,
 and with `--change`, another server whose models are configured otherwise.
-`--find-limit` goes on from the highest rate to the most requests a second that keep `--first-chunk-ms` and
-`--dry-share`.
+`--find-limit` goes on from the highest rate, 6 % at a time and by turns too, to the most requests a second
+that keep `--first-chunk-ms` and `--dry-share`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _WARM_UP = OpenLoad(rate=4.0, seconds=3.0, spacing=Spacing.EVEN, length=Length.M
 _WARM_UP_PART = 0
 _HIGHEST_RATE = 256.0
 _NEAR = 1.06
-"""A limit is found when the lowest rate that failed is less than so many times the highest that held."""
+"""From one rate to the next."""
+_FAILURES = 2
+"""One rate may fail for a stall of the machine; so many in a row are beyond the limit."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,16 +87,16 @@ def _asked(stack: ExitStack, options: argparse.Namespace, repository: Path | Non
 
 
 def _levels(asked: Sequence[Configuration], options: argparse.Namespace) -> Iterator[Level]:
-    """Every rate of every configuration; then, where it is wanted, those of each one's search."""
+    """Every rate of every configuration; where it is wanted, then those beyond up to the limits."""
     limit = Limit(options.first_chunk_ms, options.dry_share)
     load = OpenLoad(0.0, options.seconds / options.slices, options.spacing, Length.MIXED, options.voice)
     for one in asked:
         open_loop.run(one.server.grpc, _WARM_UP, one.parameters, _WARM_UP_PART)
     for length, rate in product(options.lengths, sorted(options.rates)):
         yield from _by_turns(asked, replace(load, length=length, rate=rate), limit, options.slices)
-    for one, length in product(asked, options.lengths) if options.find_limit else ():
+    for length in options.lengths if options.find_limit else ():
         highest = replace(load, length=length, rate=max(options.rates))
-        yield from _search(one, highest, limit, options.slices)
+        yield from _climb(asked, highest, limit, options.slices)
 
 
 def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
@@ -119,20 +121,16 @@ def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slic
     ]
 
 
-def _search(one: Configuration, load: OpenLoad, limit: Limit, slices: int) -> Iterator[Level]:
-    """Rates twice as high until one fails, or half as high until one holds; then between the two."""
-    held, failed, rate = 0.0, _HIGHEST_RATE, load.rate
-    while failed > _NEAR * held and rate < _HIGHEST_RATE:
-        [found] = _by_turns([one], replace(load, rate=rate), limit, slices)
-        yield found
-        if found.is_held:
-            held = rate
-            rate = 2 * rate if failed == _HIGHEST_RATE else (held * failed) ** 0.5
-        else:
-            failed = rate
-            rate = rate / 2 if held == 0 else (held * failed) ** 0.5
-        if rate * load.seconds * slices < 1:
+def _climb(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> Iterator[Level]:
+    """Higher rates, each by turns among those whose last ones have not all failed."""
+    failures = {one.name: 0 for one in asked}
+    while climbing := [one for one in asked if failures[one.name] < _FAILURES]:
+        load = replace(load, rate=load.rate * _NEAR)
+        if load.rate > _HIGHEST_RATE:
             return
+        for found in _by_turns(climbing, load, limit, slices):
+            failures[found.configuration] = 0 if found.is_held else failures[found.configuration] + 1
+            yield found
 
 
 def _held(one: Configuration, length: Length, levels: Sequence[Level]) -> str:

@@ -99,20 +99,30 @@ def test_rates_are_compared_with_the_lowest_of_their_configuration(triton: FakeT
     assert [row["p95 over 1/s"] for row in rows([high, low])] == ["1.00", "1.00"]
 
 
-@pytest.mark.parametrize("truth", [0.7, 3.0, 16.0, 90.0])
-def test_the_search_finds_the_highest_rate_that_holds(monkeypatch: pytest.MonkeyPatch, truth: float) -> None:
-    def by_turns(asked: object, load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
+def test_the_search_finds_the_highest_rate_that_each_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By turns, past a stall in which all fail; whoever is beyond its limit is left out."""
+    truths, stalled_at = {"slow": 21.0, "fast": 40.0}, 16.0 * 1.06
+
+    def by_turns(asked: list[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
         spoken = Answers(1.0, [heard((1.0, 1.0))], [0.0], 0.0)
-        level = Level.of("it", load, limit, [spoken], {})
-        figures = replace(level.first_chunk_ms, p95=0.0 if load.rate <= truth else 2.0)
-        return [replace(level, spoken=level.asked, first_chunk_ms=figures)]
+        levels = [Level.of(one.name, load, limit, [spoken], {}) for one in asked]
+        held = [load.rate <= truths[one.name] and load.rate != stalled_at for one in asked]
+        return [
+            replace(
+                one, spoken=one.asked, first_chunk_ms=replace(one.first_chunk_ms, p95=0.0 if is_held else 2.0)
+            )
+            for one, is_held in zip(levels, held, strict=True)
+        ]
 
     monkeypatch.setattr(command, "_by_turns", by_turns)
-    one = Configuration("it", Server("", None), {})
+    asked = [Configuration(name, Server("", None), {}) for name in truths]
     load = replace(LOAD, rate=16.0, seconds=10.0)
-    levels = list(command._search(one, load, Limit(first_chunk_ms=1.0, dry_share=0.0), 4))
-    held = max(level.load.rate for level in levels if level.is_held)
-    assert held <= truth < 1.1 * held and len(levels) < 12
+    levels = list(command._climb(asked, load, Limit(first_chunk_ms=1.0, dry_share=0.0), 4))
+    for name, truth in truths.items():
+        own = [level for level in levels if level.configuration == name]
+        held = max(level.load.rate for level in own if level.is_held)
+        assert held <= truth < 1.06 * held
+        assert [level.is_held for level in own[-3:]] == [True, False, False]
 
 
 @pytest.mark.needs("matplotlib")
@@ -122,7 +132,7 @@ def test_a_measurement_is_told_kept_and_drawn(
     from perf.report import __main__ as page
 
     triton.script, out = speaks(1), tmp_path / "load.json"
-    arguments = ["--server", triton.address, "--rates", "20", "40", "--seconds", "0.2", "--slices", "2"]
+    arguments = ["--server", triton.address, "--rates", "20", "240", "--seconds", "0.2", "--slices", "2"]
     compared = [
         "--set",
         "drafter=heads",
@@ -140,7 +150,7 @@ def test_a_measurement_is_told_kept_and_drawn(
     assert page.main(["--results", str(tmp_path), "--page", str(tmp_path / "page.md")]) == 0
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     written = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "(load.png)" in written and "| long | 40 |" in written and "`python -m perf.latency`" in written
+    assert "(load.png)" in written and "| long | 240 |" in written and "`python -m perf.latency`" in written
 
 
 def test_another_server_is_the_same_but_for_what_is_changed(

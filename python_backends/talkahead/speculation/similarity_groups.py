@@ -12,12 +12,17 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 _LANES = 16
 """Rows are padded to a multiple of it: sums over groups then run in vectors."""
+_BLOCK = 512
+"""Tokens whose cosines with all others are there at once."""
+_KEY = np.dtype(">u4")
+"""Of a group's tokens, by which groups are told apart and ordered: the highest bytes come first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +55,20 @@ class SimilarityGroups:
             alone: tokens that are no sound (end of speech): each is a group of its own and in no other.
         """
         unit = functional.normalize(embeddings.to(torch.float64), dim=1)
-        is_member = (unit @ unit.T).clamp(-1.0, 1.0) > threshold
-        if alone:
-            single = torch.tensor(sorted(alone), device=unit.device)
-            is_member[single] = False
+        single = torch.tensor(sorted(alone), dtype=torch.int64, device=unit.device)
+        found: set[bytes] = set()
+        # Block by block: all cosines of 65,536 tokens at once would take 34 GB.
+        for first in range(0, len(unit), _BLOCK):
+            own = torch.arange(first, min(first + _BLOCK, len(unit)), device=unit.device)
+            is_member = (unit[own] @ unit.T).clamp_(-1.0, 1.0) > threshold
+            is_member[torch.isin(own, single)] = False
             is_member[:, single] = False
-        is_member.fill_diagonal_(True)
-        return cls.from_membership(torch.unique(is_member, dim=0))
+            is_member[own - first, own] = True
+            members, sizes = is_member.nonzero()[:, 1].cpu().numpy(), is_member.sum(1).cpu().numpy()
+            found.update(one.astype(_KEY).tobytes() for one in np.split(members, sizes.cumsum()[:-1]))
+        groups = [np.frombuffer(one, _KEY).astype(np.int64) for one in sorted(found)]
+        sizes = torch.tensor([len(one) for one in groups], device=unit.device)
+        return cls.from_sizes(torch.from_numpy(np.concatenate(groups)).to(unit.device), sizes, len(unit))
 
     @classmethod
     def from_membership(cls, is_member: Tensor) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ TREES = (RankTree(((0,), (1,), (0, 0))), RankTree(((0,), (1,), (2,), (0, 0), (0,
 SIMILARITIES = (0.5, 0.3)
 
 
-def put_drafts(talker: Path) -> None:
+def put_drafts(talker: Path, similarities: Sequence[float] = SIMILARITIES) -> None:
     """All drafters and groups into the folder of a talker, with their manifests."""
     llama = Llama.load(talker)
     target = target_hash(talker)
@@ -37,7 +38,7 @@ def put_drafts(talker: Path) -> None:
     heads = draft_folder(talker, "heads")
     trees = tuple(CalibratedTree(len(tree.shape), 1.5, tree) for tree in TREES)
     CalibratedTrees(sha256(heads / WEIGHTS), 1, trees).save(heads)
-    groups = group_tokens(llama.model.embed_tokens.weight, SIMILARITIES, alone=[llama.config.eos])
+    groups = group_tokens(llama.model.embed_tokens.weight, similarities, alone=[llama.config.eos])
     save_groups(group_folder(talker), groups, target)
     for folder in (*(draft_folder(talker, kind) for kind in networks), group_folder(talker)):
         files = {path.name: sha256(path) for path in folder.iterdir()}

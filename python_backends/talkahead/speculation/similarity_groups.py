@@ -47,7 +47,8 @@ class SimilarityGroups:
     def of(cls, embeddings: Tensor, threshold: float, alone: Collection[int] = ()) -> Self:
         """For each token those whose embedding has a cosine above `threshold` with its own (equation 1).
 
-        Equal groups count once. A token is in its own group whatever the rounding.
+        Equal groups count once, in the order of their tokens. A token is in its own group whatever the
+        rounding.
 
         Args:
             embeddings: [V, D].
@@ -67,8 +68,8 @@ class SimilarityGroups:
             members, sizes = is_member.nonzero()[:, 1].cpu().numpy(), is_member.sum(1).cpu().numpy()
             found.update(one.astype(_KEY).tobytes() for one in np.split(members, sizes.cumsum()[:-1]))
         groups = [np.frombuffer(one, _KEY).astype(np.int64) for one in sorted(found)]
-        sizes = torch.tensor([len(one) for one in groups], device=unit.device)
-        return cls.from_sizes(torch.from_numpy(np.concatenate(groups)).to(unit.device), sizes, len(unit))
+        tokens = torch.from_numpy(np.concatenate(groups)).to(unit.device)
+        return cls.from_sizes(tokens, torch.tensor(list(map(len, groups)), device=unit.device), len(unit))
 
     @classmethod
     def from_membership(cls, is_member: Tensor) -> Self:

@@ -54,7 +54,20 @@ def test_a_high_threshold_leaves_every_token_alone(threshold: float) -> None:
 def test_a_low_threshold_makes_one_group() -> None:
     groups = SimilarityGroups.of(EMBEDDINGS, threshold=-1.0, alone=(5,))
     assert sets(groups) == {frozenset(range(5)), frozenset({5})}
-    torch.testing.assert_close(groups.masses(torch.full((1, 6), 1 / 6)), torch.tensor([[1 / 6, 5 / 6]]))
+    torch.testing.assert_close(groups.masses(torch.full((1, 6), 1 / 6)), torch.tensor([[5 / 6, 1 / 6]]))
+
+
+def test_groups_that_reach_over_blocks_are_those_of_all_cosines_at_once() -> None:
+    torch.manual_seed(0)
+    embeddings = torch.randn(1_300, 6)
+    embeddings[900:] = 2.0 * embeddings[:400]
+    unit = torch.nn.functional.normalize(embeddings.double(), dim=1)
+    dense = (unit @ unit.T > 0.7) | torch.eye(1_300, dtype=torch.bool)
+    dense[:, 7] = dense[7] = False
+    dense[7, 7] = True
+    groups = SimilarityGroups.of(embeddings, 0.7, alone=[7])
+    assert torch.equal(torch.unique(membership(groups, 1_300), dim=0), torch.unique(dense, dim=0))
+    assert groups.num_groups < 1_300
 
 
 def test_an_embedding_of_zeros_is_alone() -> None:

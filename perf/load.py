@@ -35,7 +35,7 @@ from perf.turns import Configuration, name_of
 _WARM_UP = OpenLoad(rate=4.0, seconds=3.0, spacing=Spacing.EVEN, length=Length.MIXED)
 _WARM_UP_PART = 0
 _HIGHEST_RATE = 256.0
-_NEAR = 1.06
+_CLIMB = 1.06
 """From one rate to the next."""
 _FAILURES = 2
 """One rate may fail for a stall of the machine; so many in a row are beyond the limit."""
@@ -125,7 +125,7 @@ def _climb(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices:
     """Higher rates, each by turns among those whose last ones have not all failed."""
     failures = {one.name: 0 for one in asked}
     while climbing := [one for one in asked if failures[one.name] < _FAILURES]:
-        load = replace(load, rate=load.rate * _NEAR)
+        load = replace(load, rate=load.rate * _CLIMB)
         if load.rate > _HIGHEST_RATE:
             return
         for found in _by_turns(climbing, load, limit, slices):

@@ -222,6 +222,10 @@ class TalkerLoop:
             (segment.slot, segment.stream) for segment in self._streams.speaking() if segment.slot is not None
         ]
 
+    def _waiting(self) -> list[SegmentState]:
+        """The segments to speak now that have no slot."""
+        return [segment for segment in self._streams.speaking() if segment.slot is None]
+
     # Admission
 
     def _room(self, now: float) -> Room:
@@ -245,17 +249,12 @@ class TalkerLoop:
         """Of those who wait for a slot, ascending; who plays already has the first turns."""
         return sorted(
             self._turn_of(segment.stream) if segment.stream.is_newcomer else -math.inf
-            for segment in self._streams.speaking()
-            if segment.slot is None
+            for segment in self._waiting()
         )
 
     def _has_impatient_waiters(self) -> bool:
-        return any(
-            segment.slot is None
-            and segment.stream.is_newcomer
-            and segment.stream.options.urgency != LEAST_URGENT
-            for segment in self._streams.speaking()
-        )
+        streams = (segment.stream for segment in self._waiting())
+        return any(one.is_newcomer and one.options.urgency != LEAST_URGENT for one in streams)
 
     def _turn_of(self, stream: Stream) -> float:
         """Of a newcomer."""
@@ -306,7 +305,7 @@ class TalkerLoop:
 
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
-        waiting = [segment for segment in self._streams.speaking() if segment.slot is None]
+        waiting = self._waiting()
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
             waiting.sort(key=self._order)
@@ -387,8 +386,7 @@ class TalkerLoop:
         self._has_changed = True
         now = self._clock()
         if stream.slot_at is not None:
-            is_awaited = any(segment.slot is None for segment in self._streams.speaking())
-            among = self._num_taken + 1
+            among, is_awaited = self._num_taken + 1, bool(self._waiting())
             self._line.left(now, now - stream.slot_at, among=among, is_awaited=is_awaited)
         account = StreamAccount(
             stream=stream.id,

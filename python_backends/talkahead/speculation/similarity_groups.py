@@ -72,11 +72,6 @@ class SimilarityGroups:
         return cls.from_sizes(tokens, torch.tensor(list(map(len, groups)), device=unit.device), len(unit))
 
     @classmethod
-    def from_membership(cls, is_member: Tensor) -> Self:
-        """From bool [M, V]; every token is in a group, and every group holds a token."""
-        return cls.from_sizes(is_member.nonzero()[:, 1], is_member.sum(1), is_member.shape[1])
-
-    @classmethod
     def from_sizes(cls, members: Tensor, sizes: Tensor, num_tokens: int) -> Self:
         """From the groups' tokens int64 [E], one group behind the other, and how many each has, int64 [M]."""
         num_owners = torch.bincount(members, minlength=num_tokens)

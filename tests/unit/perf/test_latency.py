@@ -21,15 +21,9 @@ from perf.streams import Load, Mode
 from perf.texts import TEXTS
 
 
-def _speaks_with_a_pause(stream: FakeStream) -> Iterator[object]:
-    """A first chunk of 20 ms, the rest 60 ms later: the stream runs dry."""
-    yield chunk(0, samples=RATE_HZ // 50)
-    time.sleep(0.06)
-    yield chunk(1, samples=RATE_HZ * 8 // 100, is_last=True, is_final=True)
-
-
 class _Pausing:
-    """A client that hears the second chunk 60 ms after the first at the earliest, however late that came."""
+    """A client that hears a first chunk of 20 ms and the rest 60 ms later at the earliest, however late that
+    came: it runs dry."""
 
     def __init__(self, client: Client, triton: FakeTriton) -> None:
         self._client = client
@@ -39,8 +33,9 @@ class _Pausing:
     def speak(self, text: str, **parameters: Any) -> Iterator[AudioChunk]:  # noqa: ANN401
         for heard in self._client.speak(text, **parameters):
             yield heard
-            time.sleep(0.06)
-            self._is_heard[text].set()
+            if not heard.is_last:
+                time.sleep(0.06)
+                self._is_heard[text].set()
 
     def _script(self, stream: FakeStream) -> Iterator[object]:
         yield chunk(0, samples=RATE_HZ // 50)
@@ -61,9 +56,8 @@ def test_closed_loop_keeps_the_server_busy(triton: FakeTriton) -> None:
 
 
 def test_playing_streams_wait_until_the_last_has_been_played(triton: FakeTriton) -> None:
-    triton.script = _speaks_with_a_pause
     with Client(triton.address) as client:
-        utterances = Load(Mode.PLAYING, 1, 0.5, None, {}).run(client)
+        utterances = Load(Mode.PLAYING, 1, 0.5, None, {}).run(_Pausing(client, triton))
     starts = [utterance.started_s for utterance in utterances]
     # 60 ms until the second chunk, 80 ms to play it
     assert all(later - earlier >= 0.13 for earlier, later in pairwise(starts))

@@ -34,7 +34,14 @@ VOCABULARY, ROWS = 8, 30_000
 TARGET, DRAFT = make_tables(VOCABULARY, seed=3, difference=1.0)
 BACKBONE = MarkovBackbone(TARGET)
 PLAIN = (1.0, 0, 1.0)
-OVERLAPPING = SimilarityGroups.from_membership(
+
+
+def grouped(is_member: Tensor) -> SimilarityGroups:
+    """From bool [M, V]."""
+    return SimilarityGroups.from_sizes(is_member.nonzero()[:, 1], is_member.sum(1), is_member.shape[1])
+
+
+OVERLAPPING = grouped(
     torch.tensor(
         [
             [1, 1, 0, 0, 0, 0, 0, 0],
@@ -47,7 +54,7 @@ OVERLAPPING = SimilarityGroups.from_membership(
         dtype=torch.bool,
     )
 )
-PARTITION = SimilarityGroups.from_membership(
+PARTITION = grouped(
     torch.tensor(
         [[1, 1, 0, 0, 1, 0, 0, 0], [0, 0, 1, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0, 1, 1]], dtype=torch.bool
     )

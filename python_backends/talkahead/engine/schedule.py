@@ -1,4 +1,4 @@
-"""Who decodes next and who may begin: whoever is seconds ahead steps aside for newcomers."""
+"""Who decodes next and who may begin: while someone begins, few at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Contender:
     Args:
         deadline: of a newcomer's first window; of others, when their listeners have heard everything.
         is_newcomer: it still owes its first window.
-        is_beginning: or a short one, which nobody plays for long.
+        is_beginning: or another of the short ones, which nobody plays for long.
     """
 
     slot: int
@@ -35,19 +35,34 @@ class Choice:
     review_at: float
 
 
-def choose(contenders: Sequence[Contender], now: float, *, max_rows: int, max_lead_s: float) -> Choice:
+def choose(
+    contenders: Sequence[Contender],
+    now: float,
+    *,
+    max_rows: int,
+    max_beginning: int,
+    max_lead_s: float,
+    may_park: bool = True,
+) -> Choice:
     """Earliest deadline first, at most `max_rows`.
 
-    While someone waits for a first window, streams with more than `max_lead_s` in hand are parked: a step
-    over fewer rows is a shorter one.
+    While someone begins, the steps are short ones: at most `max_beginning` rows, and streams with more than
+    `max_lead_s` in hand are parked.
+
+    Args:
+        may_park: false where streams that stand aside would soon keep all slots.
     """
-    crowded = any(one.is_newcomer for one in contenders)
-    parked = [one for one in contenders if crowded and one.has_in_hand(max_lead_s, now)]
-    running = sorted(
-        (one for one in contenders if one not in parked), key=lambda one: (one.deadline, one.slot)
-    )
-    review_at = min((one.deadline - max_lead_s for one in parked), default=math.inf)
-    return Choice(tuple(one.slot for one in running[:max_rows]), review_at)
+    in_need = [one for one in contenders if not one.has_in_hand(max_lead_s, now)]
+    if may_park and any(one.is_beginning for one in in_need):
+        parked = (one.deadline - max_lead_s for one in contenders if one.has_in_hand(max_lead_s, now))
+        return Choice(_earliest(in_need, max_beginning), min(parked, default=math.inf))
+    return Choice(_earliest(contenders, max_rows), math.inf)
+
+
+def _earliest(contenders: Sequence[Contender], count: int) -> tuple[int, ...]:
+    """The slots of so many at most."""
+    order = sorted(contenders, key=lambda one: (one.deadline, one.slot))
+    return tuple(one.slot for one in order[:count])
 
 
 @dataclass(frozen=True)

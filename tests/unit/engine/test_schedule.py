@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.method import Method
-from talkahead.engine.schedule import Contender, Room, choose, room
+from talkahead.engine.schedule import Choice, Contender, Room, choose, room
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState
 from talkahead.speculation.match_verifier import MatchVerifier
@@ -20,32 +20,80 @@ from talkahead.speculation.null_drafter import NullDrafter
 from talker_fakes import CONFIG, Rig, ScriptedBackbone, script
 
 
+def chosen(contenders: list[Contender], **limits: float) -> Choice:
+    """At the time 0, of steps of eight rows, two where somebody begins."""
+    return choose(contenders, 0.0, **{"max_rows": 8, "max_beginning": 2, "max_lead_s": 1.0, **limits})  # type: ignore[arg-type]
+
+
+def begins(slot: int, deadline: float = 0.1) -> Contender:
+    return Contender(slot, deadline, is_newcomer=True, is_beginning=True)
+
+
+def plays(slot: int, deadline: float) -> Contender:
+    return Contender(slot, deadline, is_newcomer=False)
+
+
 def test_the_earliest_deadlines_go_first() -> None:
-    contenders = [Contender(slot, deadline, False) for slot, deadline in enumerate([5.0, 1.0, 3.0, 2.0])]
-    assert choose(contenders, 0.0, max_rows=2, max_lead_s=1.0).slots == (1, 3)
+    contenders = [plays(slot, deadline) for slot, deadline in enumerate([5.0, 1.0, 3.0, 2.0])]
+    assert chosen(contenders, max_rows=2).slots == (1, 3)
 
 
 def test_streams_far_ahead_make_room_for_a_first_window() -> None:
-    playing = [Contender(0, 10.0, False), Contender(1, 0.6, False)]
-    newcomer = Contender(2, 0.1, True)
-    choice = choose([*playing, newcomer], 0.0, max_rows=8, max_lead_s=1.0)
+    playing = [plays(0, 10.0), plays(1, 0.6)]
+    choice = chosen([*playing, begins(2)])
     assert choice.slots == (2, 1)
     assert choice.review_at == 9.0
-    alone = choose(playing, 0.0, max_rows=8, max_lead_s=1.0)
+    alone = chosen(playing)
     assert alone.slots == (1, 0) and alone.review_at == math.inf
 
 
+def test_while_somebody_begins_a_step_is_short() -> None:
+    playing = [plays(slot, 0.2 + 0.1 * slot) for slot in range(5)]
+    assert chosen([*playing, begins(5, 0.25)]).slots == (0, 5)
+    assert chosen([*playing, begins(5, 0.25), begins(6, 0.22)]).slots == (0, 6)
+    assert chosen(playing).slots == (0, 1, 2, 3, 4)
+
+
+def test_who_owes_a_short_window_begins_until_it_has_much_in_hand() -> None:
+    """A client may ask for a first window that lasts."""
+    playing = [plays(slot, 0.2 + 0.1 * slot) for slot in range(5)]
+    assert chosen([*playing, Contender(5, 0.9, False, True)]).slots == (0, 1)
+    assert chosen([*playing, Contender(5, 1.1, False, True)]).slots == (0, 1, 2, 3, 4, 5)
+
+
 def test_nobody_is_parked_for_whom_no_lead_is_too_long() -> None:
-    contenders = [Contender(0, 10.0, False), Contender(1, 0.6, False), Contender(2, 0.1, True)]
-    choice = choose(contenders, 0.0, max_rows=8, max_lead_s=math.inf)
+    contenders = [plays(0, 10.0), plays(1, 0.6), begins(2)]
+    choice = chosen(contenders, max_lead_s=math.inf, max_beginning=8)
     assert choice.slots == (2, 1, 0) and choice.review_at == math.inf
 
 
-@pytest.mark.parametrize(("most", "rows"), [(2, 2), (3, 2), (4, 1)])
-def test_who_is_far_ahead_goes_on_where_more_streams_are_open_than_fill_half_a_step(
-    most: int, rows: int
+def test_nobody_is_parked_where_that_would_keep_all_slots() -> None:
+    contenders = [plays(0, 10.0), plays(1, 0.6), plays(3, 0.5), begins(2)]
+    choice = chosen(contenders, may_park=False)
+    assert choice.slots == (2, 3, 1, 0) and choice.review_at == math.inf
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1, 3), st.sampled_from([(True, True), (False, True), (False, False)]))),
+    st.booleans(),
+)
+def test_somebody_always_runs_and_nobody_before_one_who_is_due_sooner(
+    streams: list[tuple[float, tuple[bool, bool]]], may_park: bool
 ) -> None:
-    rig = Rig(config=replace(CONFIG, max_lead_s=0.3, max_step_rows=most))
+    contenders = [Contender(slot, deadline, *state) for slot, (deadline, state) in enumerate(streams)]
+    choice = chosen(contenders, may_park=may_park)
+    assert bool(choice.slots) == bool(contenders)
+    left_out = [one for one in contenders if one.slot not in choice.slots]
+    latest = max((contenders[slot].deadline for slot in choice.slots), default=math.inf)
+    sooner = [one for one in left_out if one.deadline < latest]
+    assert all(one.has_in_hand(1.0, 0.0) for one in sooner)
+
+
+@pytest.mark.parametrize(("num_slots", "rows"), [(4, 1), (3, 2)])
+def test_who_is_far_ahead_goes_on_where_more_than_half_of_the_slots_are_taken(
+    num_slots: int, rows: int
+) -> None:
+    rig = Rig(num_slots, replace(CONFIG, max_lead_s=0.3))
     playing = rig.submit(1, 90, chunk_frames=8)
     while len(playing.windows) < 6:
         rig.run()
@@ -54,6 +102,21 @@ def test_who_is_far_ahead_goes_on_where_more_streams_are_open_than_fill_half_a_s
     before = len(rig.backbone.steps)
     rig.run(3)
     assert {len(step.slots) for step in rig.backbone.steps[before:]} == {rows}
+
+
+def test_a_crowd_that_begins_has_the_steps_for_itself_where_there_are_slots() -> None:
+    """Though nobody who plays is far ahead: a third of nine rows while some begin, all of them then."""
+    rig = Rig(32, replace(CONFIG, max_step_rows=9))
+    playing = [rig.submit(stream, 90, chunk_frames=8) for stream in range(6)]
+    while min(len(outlet.windows) for outlet in playing) < 2:
+        rig.run(1)
+        rig.answer()
+    rig.submit(6, 90, first_chunk_frames=2)
+    before = len(rig.backbone.steps)
+    rig.run(2)
+    assert [len(step.slots) for step in rig.backbone.steps[before:]] == [3, 3]
+    rig.finish()
+    assert [outlet.tokens for outlet in playing] == [script(stream, 90) for stream in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +168,7 @@ def test_who_plays_gets_a_slot_for_the_next_segment_though_a_crowd_begins() -> N
 
 
 def test_a_newcomer_is_never_parked() -> None:
-    assert choose([Contender(0, 99.0, True)], 0.0, max_rows=8, max_lead_s=1.0).slots == (0,)
+    assert chosen([begins(0, 99.0)]).slots == (0,)
 
 
 def test_playing_streams_step_aside_until_a_newcomer_has_its_first_window() -> None:

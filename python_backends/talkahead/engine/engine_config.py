@@ -36,7 +36,8 @@ class EngineConfig:
             vocoder works in order of arrival, and a first window should not find a long queue.
         first_chunk_limit_s: a newcomer's deadline after its arrival, at urgency 2 (1: twice, 3: half).
         max_lead_s: a stream with more acknowledged audio in hand than this keeps no newcomer out of a step's
-            rows; and it is parked while others begin, where no more than half of the slots are taken.
+            rows; and it is parked while others begin, where no more are open than a step decodes (than
+            half a step, where each slot has its row).
         idle_timeout_s: a stream whose windows the vocoder does not come to for this long is given up, with an
             error: its client has left, or the vocoder is held up.
         patience: but what the vocoder is at work on may take this many times as long as it was measured to.

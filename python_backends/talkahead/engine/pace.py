@@ -27,14 +27,14 @@ class Pace:
         self._least = least
         self._late_after_s = late_after_s
         self._rows = rows
-        self._step_s = RunningRatio(_MEMORY)
-        """By tokens of a row."""
+        self._step_s: dict[int, RunningRatio] = {}
+        """By tokens of a row, for each number of rows that was seen."""
         self._codec_s = RunningRatio(_MEMORY)
         """By seconds of speech."""
 
-    def stepped(self, seconds: float, tokens: float) -> None:
+    def stepped(self, seconds: float, tokens: float, rows: int) -> None:
         """A step of the talker added so many tokens to each of its rows."""
-        self._step_s.add(seconds, tokens)
+        self._step_s.setdefault(rows, RunningRatio(_MEMORY)).add(seconds, tokens)
 
     def decoded(self, seconds: float, speech_s: float) -> None:
         """The codec made so much speech of a window."""
@@ -43,12 +43,18 @@ class Pace:
     def of(self, num_streams: int) -> float:
         """Of each of so many that are spoken together; infinite while nothing is known.
 
-        The codec makes one window after another. A step of one row more is taken to cost no more than the
-        latest ones: where weights bound it, that is so, and where not, the next stream's prediction knows.
+        The codec makes one window after another. A step of more rows than were seen is taken to cost no more
+        than one of the most: where weights bound it, that is so, and where not, the next stream's prediction
+        knows.
         """
-        step_s = self._step_s.value * max(num_streams / self._rows, 1.0)
+        step_s = self._step_of(min(num_streams, self._rows)) * max(num_streams / self._rows, 1.0)
         slowest_s = max(self._tokens_per_s * step_s, num_streams * self._codec_s.value)
         return 1.0 / slowest_s if slowest_s else math.inf
+
+    def _step_of(self, rows: int) -> float:
+        """Seconds by tokens of a row: of the fewest rows seen that are as many, or else of the most."""
+        more = min((seen for seen in self._step_s if seen >= rows), default=max(self._step_s, default=None))
+        return 0.0 if more is None else self._step_s[more].value
 
     def is_late(self, waited_s: float) -> bool:
         """Of a stream whose listener has waited so long in all."""

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_MARGIN = 1.5
+"""How many times as long as its stream's pace says a window may take, and must be in time."""
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -15,16 +18,24 @@ class Contender:
         deadline: of a newcomer's first window; of others, when their listeners have heard everything.
         is_newcomer: it still owes its first window.
         is_beginning: or another of the short ones, which nobody plays for long.
+        lacks_s: seconds of speech that its next window waits for.
     """
 
     slot: int
     deadline: float
     is_newcomer: bool
     is_beginning: bool = False
+    lacks_s: float = 0.0
 
     def has_in_hand(self, seconds: float, now: float) -> bool:
         """Whether its listener has more speech than that; a newcomer's has none."""
         return not self.is_newcomer and self.deadline - now > seconds
+
+    def would_be_late(self, pace: float, now: float) -> bool:
+        """Whether it is heard too late if each stream gets so many seconds of speech a second; a newcomer's
+        first window never comes too early."""
+        is_late = _MARGIN * self.lacks_s / pace > self.deadline - now
+        return self.is_newcomer or (self.is_beginning and is_late)
 
 
 @dataclass(frozen=True)
@@ -42,18 +53,20 @@ def choose(
     max_rows: int,
     max_beginning: int,
     max_lead_s: float,
+    pace: float,
     may_park: bool = True,
 ) -> Choice:
     """Earliest deadline first, at most `max_rows`.
 
-    While someone begins, the steps are short ones: at most `max_beginning` rows, and streams with more than
-    `max_lead_s` in hand are parked.
+    While someone begins who would be late otherwise, the steps are short ones: at most `max_beginning` rows,
+    and streams with more than `max_lead_s` in hand are parked.
 
     Args:
-        may_park: false where streams that stand aside would soon keep all slots.
+        pace: of each stream where all are spoken together, in seconds of speech a second.
+        may_park: false where so many streams are open that whole steps are wanted.
     """
     in_need = [one for one in contenders if not one.has_in_hand(max_lead_s, now)]
-    if may_park and any(one.is_beginning for one in in_need):
+    if may_park and any(one.would_be_late(pace, now) for one in in_need):
         parked = (one.deadline - max_lead_s for one in contenders if one.has_in_hand(max_lead_s, now))
         return Choice(_earliest(in_need, max_beginning), min(parked, default=math.inf))
     return Choice(_earliest(contenders, max_rows), math.inf)

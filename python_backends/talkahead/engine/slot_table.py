@@ -106,6 +106,10 @@ class SlotTable:
         """The slot's owner has nothing to do before there are so many frames, or its speech ends."""
         self._wake_at[slot] = count
 
+    def tokens_left(self, slot: int) -> int:
+        """Until the slot's owner has something to do, unless its speech ends before."""
+        return max(int(self._wake_at[slot] - self.counts[slot]), 0)
+
     def charge(self, slots: npt.NDArray[np.int64], seconds: float) -> None:
         """A step of these slots took so long."""
         self.decode_us[slots] += round(1e6 * seconds)

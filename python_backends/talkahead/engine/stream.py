@@ -260,9 +260,9 @@ class Stream:
     def _has_played(self) -> bool:
         return self._heard_at is not None
 
-    def contends(self, slot: int) -> Contender:
-        """In a slot."""
-        return Contender(slot, self.deadline, self.is_newcomer, self.is_beginning)
+    def contends(self, slot: int, lacks_s: float = 0.0) -> Contender:
+        """In a slot; `lacks_s`: seconds of speech that its next window waits for."""
+        return Contender(slot, self.deadline, self.is_newcomer, self.is_beginning, lacks_s)
 
     def waited_at(self, now: float) -> float:
         """`waited_s`, and the wait that goes on."""

@@ -95,8 +95,11 @@ class TalkerLoop:
         """Streams that a step decodes at most."""
         takes_turns = self._rows < backbone.num_slots and math.isfinite(config.max_lead_s)
         self._max_beginning = -(-self._rows // _SHARE_THAT_BEGINS) if takes_turns else self._rows
+        self._most_sparing = self._rows if takes_turns else self._rows // 2
+        """Streams that may be open where some stand aside: where more are, full steps make more speech."""
+        self._tokens_per_s = config.speech.frames_per_s * config.speech.steps_per_frame
         self._pace = Pace(
-            config.speech.frames_per_s * config.speech.steps_per_frame,
+            self._tokens_per_s,
             least=config.min_pace,
             late_after_s=config.late_after_s,
             rows=self._rows,
@@ -196,20 +199,27 @@ class TalkerLoop:
         self._table.charge(drawn.slots, self._clock() - before)
         due = self._table.add(drawn)
         now = self._clock()
-        self._pace.stepped(now - before, int(drawn.counts.sum()) / len(drawn.counts))
-        self._telemetry.step(now - before, len(drawn.slots), 1 + int(drawn.num_drafted.max()))
+        rows = len(drawn.slots)
+        self._pace.stepped(now - before, int(drawn.counts.sum()) / rows, rows)
+        self._telemetry.step(now - before, rows, 1 + int(drawn.num_drafted.max()))
         for segment in due:
             self._has_changed = True
             self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
+        contenders = [
+            stream.contends(slot, self._table.tokens_left(slot) / self._tokens_per_s)
+            for slot, stream in self._holders()
+            if not stream.is_blocked
+        ]
         choice = choose(
-            [stream.contends(slot) for slot, stream in self._holders() if not stream.is_blocked],
+            contenders,
             now,
             max_rows=self._rows,
             max_beginning=self._max_beginning,
             max_lead_s=self._config.max_lead_s,
-            may_park=2 * self._table.num_free >= self._backbone.num_slots,
+            pace=self._pace.of(len(contenders)),
+            may_park=self._num_taken <= self._most_sparing,
         )
         self._review_at = min(self._review_at, choice.review_at)
         self._running = sorted(choice.slots)

@@ -20,7 +20,7 @@ def pace(codec: float | None = None, talker: float | None = None, least: float =
     if codec is not None:
         measured.decoded(0.5, 0.5 * codec)
     if talker is not None:
-        measured.stepped(1 / (TOKENS_PER_S * talker), 1)
+        measured.stepped(1 / (TOKENS_PER_S * talker), 1, 1)
     return measured
 
 
@@ -44,8 +44,17 @@ def test_more_streams_than_rows_take_turns() -> None:
 
 def test_a_step_that_drafts_well_is_worth_more() -> None:
     measured = Pace(TOKENS_PER_S, least=0.5, late_after_s=LATE_S, rows=ROWS)
-    measured.stepped(0.04, 4)
+    measured.stepped(0.04, 4, 1)
     assert measured.of(1) == pytest.approx(2.0)
+
+
+def test_more_rows_are_paced_as_they_were_seen_or_as_those_beyond_or_else_the_most() -> None:
+    measured = Pace(TOKENS_PER_S, least=0.5, late_after_s=LATE_S, rows=ROWS)
+    measured.stepped(0.005, 1, 2)
+    assert measured.of(1) == measured.of(2) == measured.of(3) == pytest.approx(4.0)
+    measured.stepped(0.01, 1, 4)
+    assert measured.of(2) == pytest.approx(4.0)
+    assert measured.of(3) == measured.of(8) == pytest.approx(2.0)
 
 
 def test_the_slower_stage_decides() -> None:

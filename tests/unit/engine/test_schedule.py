@@ -19,10 +19,12 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talker_fakes import CONFIG, Rig, ScriptedBackbone, script
 
+LIMITS = {"max_rows": 8, "max_beginning": 2, "max_lead_s": 1.0, "pace": 1.0}
+
 
 def chosen(contenders: list[Contender], **limits: float) -> Choice:
-    """At the time 0, of steps of eight rows, two where somebody begins."""
-    return choose(contenders, 0.0, **{"max_rows": 8, "max_beginning": 2, "max_lead_s": 1.0, **limits})  # type: ignore[arg-type]
+    """At the time 0, of steps of eight rows, two where somebody begins, and as fast as it is heard."""
+    return choose(contenders, 0.0, **{**LIMITS, **limits})  # type: ignore[arg-type]
 
 
 def begins(slot: int, deadline: float = 0.1) -> Contender:
@@ -54,11 +56,21 @@ def test_while_somebody_begins_a_step_is_short() -> None:
     assert chosen(playing).slots == (0, 1, 2, 3, 4)
 
 
-def test_who_owes_a_short_window_begins_until_it_has_much_in_hand() -> None:
+@pytest.mark.parametrize(
+    ("pace", "is_preferred"), [(1.0, True), (2.9, True), (3.1, False), (math.inf, False)]
+)
+def test_who_owes_a_short_window_is_preferred_where_it_would_be_late(pace: float, is_preferred: bool) -> None:
+    """Of 0.25 s, while half of that is heard; a pace that promises it half as long before is trusted."""
+    playing = [plays(slot, 0.2 + 0.1 * slot) for slot in range(5)]
+    second = Contender(5, 0.125, is_newcomer=False, is_beginning=True, lacks_s=0.25)
+    assert len(chosen([*playing, second], pace=pace).slots) == (2 if is_preferred else 6)
+
+
+def test_who_has_much_in_hand_is_not_preferred() -> None:
     """A client may ask for a first window that lasts."""
     playing = [plays(slot, 0.2 + 0.1 * slot) for slot in range(5)]
-    assert chosen([*playing, Contender(5, 0.9, False, True)]).slots == (0, 1)
-    assert chosen([*playing, Contender(5, 1.1, False, True)]).slots == (0, 1, 2, 3, 4, 5)
+    second = Contender(5, 1.1, is_newcomer=False, is_beginning=True, lacks_s=2.0)
+    assert len(chosen([*playing, second]).slots) == 6
 
 
 def test_nobody_is_parked_for_whom_no_lead_is_too_long() -> None:
@@ -67,7 +79,7 @@ def test_nobody_is_parked_for_whom_no_lead_is_too_long() -> None:
     assert choice.slots == (2, 1, 0) and choice.review_at == math.inf
 
 
-def test_nobody_is_parked_where_that_would_keep_all_slots() -> None:
+def test_nobody_is_parked_where_whole_steps_are_wanted() -> None:
     contenders = [plays(0, 10.0), plays(1, 0.6), plays(3, 0.5), begins(2)]
     choice = chosen(contenders, may_park=False)
     assert choice.slots == (2, 3, 1, 0) and choice.review_at == math.inf
@@ -89,13 +101,16 @@ def test_somebody_always_runs_and_nobody_before_one_who_is_due_sooner(
     assert all(one.has_in_hand(1.0, 0.0) for one in sooner)
 
 
-@pytest.mark.parametrize(("num_slots", "rows"), [(4, 1), (3, 2)])
-def test_who_is_far_ahead_goes_on_where_more_than_half_of_the_slots_are_taken(
-    num_slots: int, rows: int
+@pytest.mark.parametrize(
+    ("num_slots", "most", "num_playing", "rows"), [(9, 2, 1, 1), (9, 2, 2, 2), (4, 0, 1, 1), (3, 0, 1, 2)]
+)
+def test_who_is_far_ahead_goes_on_where_more_are_open_than_a_step_decodes_or_than_half_a_step(
+    num_slots: int, most: int, num_playing: int, rows: int
 ) -> None:
-    rig = Rig(num_slots, replace(CONFIG, max_lead_s=0.3))
-    playing = rig.submit(1, 90, chunk_frames=8)
-    while len(playing.windows) < 6:
+    """Half a step, where each slot has its row."""
+    rig = Rig(num_slots, replace(CONFIG, max_lead_s=0.3, max_step_rows=most))
+    playing = [rig.submit(stream, 90, chunk_frames=8) for stream in range(num_playing)]
+    while min(len(outlet.windows) for outlet in playing) < 6:
         rig.run()
         rig.answer()
     rig.submit(2, 90, first_chunk_frames=2)

@@ -6,8 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_MARGIN = 1.5
-"""How many times as long as its stream's pace says a window may take, and must be in time."""
+_MARGIN = 3.0
+"""How many times as long as its stream's pace says a window may take, and must be in time: prompts, the codec
+and others' windows come between. With half of that, on an EPYC with AVX2 alone at 5 requests a second of 6,
+48 of 225 listeners ran dry, and 10 where whoever begins is preferred. Simulated with the costs of a machine
+six times as fast, 16 streams that begin again at once speak 6 % more for not being preferred all the time."""
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,10 @@ def test_while_somebody_begins_a_step_is_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "is_preferred"), [(1.0, True), (2.9, True), (3.1, False), (math.inf, False)]
+    ("pace", "is_preferred"), [(1.0, True), (5.9, True), (6.1, False), (math.inf, False)]
 )
 def test_who_owes_a_short_window_is_preferred_where_it_would_be_late(pace: float, is_preferred: bool) -> None:
-    """Of 0.25 s, while half of that is heard; a pace that promises it half as long before is trusted."""
+    """Of 0.25 s, while half of that is heard; a pace that promises it in a third of that is trusted."""
     playing = [plays(slot, 0.2 + 0.1 * slot) for slot in range(5)]
     second = Contender(5, 0.125, is_newcomer=False, is_beginning=True, lacks_s=0.25)
     assert len(chosen([*playing, second], pace=pace).slots) == (2 if is_preferred else 6)

@@ -38,9 +38,9 @@ the steps, and whose beginning is being played does not run dry. At 16 and 20 re
 a machine spoke, the worst of 200 listeners still had 16 to 33 ms when their second window came, and -38 to 2
 when the whole step could begin; with less first chunks came later, 95 of 100 within 136 ms instead of 108.
 
-While some begin, a step decodes no more than that. On an EPYC with AVX2 alone, at 4 and 5 requests a second
-of the 6 that it spoke, 6 and 30 of 180 and 225 listeners ran dry, and 28 and 105 where whole steps were
-decoded; they heard 0.1 and 1.2 s of silence in all instead of 1.6 and 17. With a quarter 8 and 43 did."""
+While some begin who would be late, a step decodes no more than that. On an EPYC with AVX2 alone, at 4 and 5
+requests a second of the 6 that it spoke, with whoever begins preferred, 6 and 30 of 180 and 225 listeners ran
+dry, and 28 and 105 where whole steps were decoded; with a quarter 8 and 43 did."""
 
 
 class TalkerLoop:

@@ -24,6 +24,9 @@ class Cell:
         configuration: what was asked for, in words.
         pairs: drafter and verifier that the server reports, and in how many utterances.
         wall_s: of all parts.
+        first_chunk_ms, first_audible_ms: under the load.
+        burst_ms: first chunks of the requests that all streams sent at the same moment, at the beginning of
+            each part; of none where they did not.
         gap_ms: between the arrivals of neighbouring chunks.
         ran_dry: utterances in which a chunk arrived after everything before it had been played out.
         audio_s_per_s: under the full load, until the first stream of a part has spoken its last.
@@ -42,6 +45,7 @@ class Cell:
     failed: int
     first_chunk_ms: Spread
     first_audible_ms: Spread
+    burst_ms: Spread
     gap_ms: Spread
     ran_dry: int
     real_time_factor: Spread
@@ -58,7 +62,8 @@ class Cell:
         utterances = [utterance for each in parts for utterance in each.utterances]
         heard = [utterance.figures for utterance in utterances if utterance.figures is not None]
         stats = [utterance.stats for utterance in utterances if utterance.stats is not None]
-        audible = [figures.first_audible_ms for figures in heard if figures.first_audible_ms is not None]
+        under_load = [figures for each in parts for figures in each.under_load]
+        audible = [one.first_audible_ms for one in under_load if one.first_audible_ms is not None]
         steps = sum(one.target_steps for one in stats)
         return cls(
             configuration=configuration,
@@ -68,8 +73,9 @@ class Cell:
             wall_s=sum(each.wall_s for each in parts),
             spoken=len(heard),
             failed=len(utterances) - len(heard),
-            first_chunk_ms=Spread.of([figures.first_chunk_ms for figures in heard]),
+            first_chunk_ms=Spread.of([one.first_chunk_ms for one in under_load]),
             first_audible_ms=Spread.of(audible),
+            burst_ms=Spread.of([one.first_chunk_ms for each in parts for one in each.burst]),
             gap_ms=Spread.of([gap for utterance in utterances for gap in utterance.gaps_ms]),
             ran_dry=sum(figures.dry_chunks > 0 for figures in heard),
             real_time_factor=Spread.of([figures.real_time_factor for figures in heard]),
@@ -104,6 +110,8 @@ class Cell:
             "p95": f"{self.first_chunk_ms.p95:.1f} ms",
             "audible p50": f"{self.first_audible_ms.p50:.1f} ms",
             "audible p95": f"{self.first_audible_ms.p95:.1f} ms",
+            "at once p50": f"{self.burst_ms.p50:.1f} ms" if self.burst_ms.count else "-",
+            "at once p95": f"{self.burst_ms.p95:.1f} ms" if self.burst_ms.count else "-",
             "gap p50": f"{self.gap_ms.p50:.1f} ms",
             "gap p95": f"{self.gap_ms.p95:.1f} ms",
             "ran dry": str(self.ran_dry),

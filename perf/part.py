@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from talkahead_client import Figures
 
 from perf.utterance import Utterance
 
@@ -18,10 +19,12 @@ class Part:
 
     Args:
         wall_s: from the first request to the end of the last utterance (playing: until it has been played).
+        begins_at_once: all streams sent their first request at the same moment.
     """
 
     wall_s: float
     utterances: list[Utterance]
+    begins_at_once: bool = False
 
     @cached_property
     def full_s(self) -> float:
@@ -46,9 +49,29 @@ class Part:
         ]
         return sum(decode_s for decode_s, _ in whole), sum(audio_s for _, audio_s in whole)
 
+    @property
+    def burst(self) -> list[Figures]:
+        """Of the first request of each stream, where all were sent at once: these meet one another, and not
+        the load that follows. None where nothing follows."""
+        return self._apart[0]
+
+    @property
+    def under_load(self) -> list[Figures]:
+        """Of all other requests."""
+        return self._apart[1]
+
     @cached_property
-    def first_chunks_ms(self) -> list[float]:
-        return [one.figures.first_chunk_ms for one in self.utterances if one.figures is not None]
+    def _apart(self) -> tuple[list[Figures], list[Figures]]:
+        begun: set[int] = set()
+        first: list[Utterance] = []
+        others: list[Utterance] = []
+        for one in self.utterances:
+            (others if one.stream in begun or not self.begins_at_once else first).append(one)
+            begun.add(one.stream)
+        burst, under_load = (
+            [one.figures for one in each if one.figures is not None] for each in (first, others)
+        )
+        return (burst, under_load) if others else ([], burst)
 
 
 def audio_s_per_s(parts: Sequence[Part]) -> float:
@@ -62,8 +85,8 @@ def decode_s_per_audio_s(parts: Sequence[Part]) -> float:
 
 
 def first_chunk_ms(parts: Sequence[Part], share: float) -> float:
-    """A quantile of all parts' utterances together."""
-    samples = [sample for part in parts for sample in part.first_chunks_ms]
+    """A quantile of all parts' utterances together, but for the bursts that parts begin with."""
+    samples = [one.first_chunk_ms for part in parts for one in part.under_load]
     return float(np.quantile(samples, share)) if samples else math.nan
 
 

@@ -83,7 +83,8 @@ class _Turn:
         before = self._configuration.server.metrics_page()
         began_s = time.perf_counter()
         utterances = self._asked(load).run(self._speaker)
-        self._parts.append(Part(time.perf_counter() - began_s, utterances))
+        begins_at_once = load.mode is Mode.CLOSED and load.streams > 1
+        self._parts.append(Part(time.perf_counter() - began_s, utterances, begins_at_once))
         after = self._configuration.server.metrics_page()
         self._passed.append(stages.passed(stages.read(before), stages.read(after)))
         self._counts.append((batches.read(before), batches.read(after)))

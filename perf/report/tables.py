@@ -24,6 +24,14 @@ def by_streams(report: Report) -> str:
         _row("first audible sample, p50 / p95", [_both(one["first_audible_ms"]) for one in playing.values()]),
         _row("streams that ran dry", [f"{one['ran_dry']} of {one['spoken']}" for one in playing.values()]),
         _row(
+            "first chunk, closed loop (each asks again at once), p50 / p95",
+            [_both(closed[count]["first_chunk_ms"]) for count in playing],
+        ),
+        _row(
+            "first chunk, all at the same moment, p50 / p95",
+            [_both(closed[count]["burst_ms"]) for count in playing],
+        ),
+        _row(
             "audio seconds per second, closed loop",
             [_shown(closed[count]["audio_s_per_s"], ".0f") for count in playing],
         ),
@@ -115,8 +123,8 @@ def _stage(name: str, p50: float | None, p95: float | None) -> dict[str, str]:
     return {"stage": name.replace("_", " "), **shown}
 
 
-def _both(spread: dict[str, float | None]) -> str:
-    return f"{_shown(spread['p50'], '.0f')} / {_shown(spread['p95'], '.0f')} ms"
+def _both(spread: dict[str, Any]) -> str:
+    return f"{spread['p50']:.0f} / {spread['p95']:.0f} ms" if spread["count"] else _shown(None, "")
 
 
 def _shown(value: float | None, form: str, unit: str = "") -> str:

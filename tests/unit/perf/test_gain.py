@@ -39,6 +39,17 @@ def test_a_part_counts_while_its_load_is_full() -> None:
     assert part.first_chunk_ms([one], 0.5) == pytest.approx(1000.0)
 
 
+def test_requests_sent_at_the_same_moment_do_not_count_for_the_load_behind_them() -> None:
+    spoken = [utterance(0, 0.0, 2.0), utterance(0, 2.0, 1.0), utterance(1, 0.0, 4.0), FAILED]
+    at_once, spread_out = Part(4.0, spoken, begins_at_once=True), Part(4.0, spoken)
+    assert [one.first_chunk_ms for one in at_once.burst] == [1000, 2000]
+    assert [one.first_chunk_ms for one in at_once.under_load] == [500]
+    assert part.first_chunk_ms([at_once], 0.5) == 500
+    assert not spread_out.burst and len(spread_out.under_load) == 3
+    nothing_else = Part(4.0, spoken[:1], begins_at_once=True)
+    assert not nothing_else.burst and len(nothing_else.under_load) == 1
+
+
 def test_of_nothing_but_errors_there_are_no_figures() -> None:
     failed = [Part(1.0, [FAILED])]
     assert math.isnan(part.decode_s_per_audio_s(failed)) and math.isnan(part.first_chunk_ms(failed, 0.5))

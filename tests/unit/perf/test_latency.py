@@ -98,6 +98,12 @@ def test_the_command_prints_tables_and_keeps_the_samples(
     first, second = kept["results"][:2]
     assert first["gain"]["over"] == second["configuration"] and second["gain"] is None
     assert first["pairs"] == {"heads+match": first["spoken"]}
+    at_once = {(cell["mode"], cell["streams"]): cell["burst_ms"]["count"] for cell in kept["results"][::2]}
+    assert at_once == {("closed", 1): 0, ("closed", 2): 4, ("playing", 1): 0, ("playing", 2): 0}
+    assert all(
+        cell["first_chunk_ms"]["count"] + cell["burst_ms"]["count"] == cell["spoken"]
+        for cell in kept["results"]
+    )
     utterance = first["parts"][0]["utterances"][0]
     assert len(utterance["arrivals_ms"]) == 1 and utterance["figures"]["chunks"] == 1
     assert utterance["stats"]["decode_us"] == 900
@@ -168,6 +174,7 @@ def test_a_report_becomes_a_page_pictures_and_the_readme_s_table(triton: FakeTri
     )
     written = readme.read_text()
     assert "| playing streams | 1 | 2 |" in written and "old" not in written
+    assert "| first chunk, all at the same moment, p50 / p95 | - | - |" in written
     assert written.startswith("Before.") and written.endswith("Behind.\n")
     told = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "(results/peers.png)" in told and "| first chunk, as the client sees it |" in told

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from talkahead.backbone.backbone import Backbone
 from talkahead.engine.decode_step import Admission, DecodeStep, Drawn
+from talkahead.engine.native_steps import Stop
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
 from talkahead.speculation.token_tree import TokenTree
 
@@ -57,9 +58,9 @@ class TimedStep(DecodeStep):
         self._watch.prompts_s += time.thread_time() - began
         return firsts
 
-    def run(self, slots: Sequence[int]) -> Drawn:
+    def run(self, slots: Sequence[int], stop: Stop | None = None) -> Drawn:
         began = time.thread_time()
-        drawn = super().run(slots)
+        drawn = super().run(slots, stop)
         self._watch.steps_s += time.thread_time() - began
         self._watch.row_steps += len(slots)
         return drawn
@@ -78,6 +79,10 @@ class TimedDrafter:
     def propose(self, context: Context) -> TokenTree:
         with self._watch.drafting():
             return self._drafter.propose(context)
+
+    def calls(self, context: Context) -> None:
+        """None: within a call from C its share could not be taken."""
+        return None
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         with self._watch.drafting():

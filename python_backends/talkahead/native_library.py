@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from types import SimpleNamespace
 from talkahead.cache_places import cache_places
 from talkahead.config import child_environment, compiler_setting
 from talkahead.cpu_path import cpu_path
-from talkahead.native_declarations import files_of, functions, layout_checks
+from talkahead.native_declarations import NativeStruct, files_of, functions, layout_checks
 from talkahead.private_folder import private_folder
 
 COMPILERS = ("gcc", "cc")
@@ -34,6 +35,14 @@ _COMPILE_LIMIT_S = 300  # three seconds of work, on a machine whose cores may al
 
 class NativeUnavailable(Exception):
     """Why there is no native code here, as the end of a sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class NativeCall:
+    """A function of a library, for native callers, and the struct that it is given each time."""
+
+    address: int
+    given: NativeStruct
 
 
 class NativeLibrary(SimpleNamespace):
@@ -50,6 +59,15 @@ class NativeLibrary(SimpleNamespace):
     def address(self, name: str) -> int | None:
         """Of a function, for native callers."""
         return ctypes.cast(getattr(self, name), ctypes.c_void_p).value
+
+    def call(self, name: str, given: NativeStruct, *held: object) -> NativeCall:
+        """Args:
+        held: what the struct points at, as long as there is a call.
+        """
+        address = self.address(name)
+        assert address is not None
+        given.held = held
+        return NativeCall(address, given)
 
 
 @lru_cache(maxsize=8)

@@ -261,9 +261,9 @@ class TalkerTelemetry(Telemetry):
             ways.of(way=way)
         return lambda way: self._post(lambda: ways.add(way=way))
 
-    def step(self, seconds: float, streams: int, nodes: int) -> None:
+    def stepped(self, count: int, seconds: float, streams: int, nodes: int) -> None:
         """See `EngineTelemetry`."""
-        self._post(lambda: self._steps.observe(seconds, streams, nodes))
+        self._post(lambda: self._steps.observe(count, seconds, streams, nodes))
 
     def heard(self, seconds: float, first_chunk_s: float | None) -> None:
         """See `EngineTelemetry`."""
@@ -407,9 +407,9 @@ class _Steps:
             "talkahead_step_cost_seconds", "Seconds that a step takes, as measured at the start"
         )
 
-    def observe(self, seconds: float, streams: int, nodes: int) -> None:
+    def observe(self, count: int, seconds: float, streams: int, nodes: int) -> None:
         labels = {"streams": _up_to(streams), "nodes": _up_to(nodes)}
-        self._steps.add(**labels)
+        self._steps.add(count, **labels)
         self._seconds.add(seconds, **labels)
 
     def cost(self, costs: Iterable[Cost]) -> None:

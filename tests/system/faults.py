@@ -59,10 +59,10 @@ class TritonPythonModel(TritonPythonModel):
 _STEP = """
 
 def _failing_now_and_then(run):
-    def step(self, slots):
+    def step(self, slots, stop):
         if _strikes("step"):
             raise RuntimeError("injected: no memory")
-        return run(self, slots)
+        return run(self, slots, stop)
 
     return step
 

@@ -36,13 +36,15 @@ from talkahead.backbone.rope import rope_angles
 from talkahead.backbone.shortlist import Shortlist
 from talkahead.generation_config import CLOSING_FRAMES, AlignmentHead, AlignmentWindow
 from talkahead.native_declarations import NativeStruct, native_struct
-from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
-from talkahead.speculation.contracts import Scored
+from talkahead.native_library import NativeCall, NativeLibrary, NativeUnavailable, load_library
+from talkahead.speculation.contracts import Accepted, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
-_Layer, _Model, _Bursts = (native_struct(SOURCE, name) for name in ("layer", "model", "bursts"))
+_Layer, _Model, _Bursts, _Scoring, _Committing = (
+    native_struct(SOURCE, name) for name in ("layer", "model", "bursts", "scoring", "committing")
+)
 _PAIRS, _BYTES, _TILES = 1, 2, 4
 """What `talkahead_abilities` is the sum of."""
 _NEEDED = {torch.float32: 0, torch.bfloat16: _PAIRS, torch.int8: _BYTES, INT4: _BYTES}
@@ -354,6 +356,34 @@ class NativeDecoder(CachedDecoder):
             shapes, torch.split(scored.logits, counts), torch.split(scored.hidden, counts), strict=True
         )
         return [Scored(one.view(*shape, -1), other.view(*shape, -1)) for shape, one, other in parts]
+
+    def score_call(self, tree: TokenTree, rows: Rows, scored: Scored) -> NativeCall:
+        """`score` of what the tree and the rows hold each time, into the same place."""
+        bursts, ids = _tree_bursts(self.cache.lengths, rows, tree.shape), tree.ids
+        given = _Scoring(
+            model=pointer(self._model),
+            memory=self._workspace.data_ptr(),
+            embeddings=self._embeddings.data_ptr(),
+            is_narrow=self._embeddings.dtype is torch.bfloat16,
+            tokens=ids.data_ptr(),
+            bursts=pointer(bursts),
+            hidden=scored.hidden.data_ptr(),
+            logits=scored.logits.data_ptr(),
+        )
+        return self._library.call("talkahead_score_again", given, ids, bursts, scored)
+
+    def commit_call(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> NativeCall:
+        """`commit` of what was accepted each time."""
+        given = _Committing(
+            model=pointer(self._model),
+            count=len(accepted.counts),
+            most=accepted.path.shape[1],
+            slots=rows.slots.data_ptr(),
+            counts=accepted.counts.data_ptr(),
+            paths=None if shape.is_chain else accepted.path.data_ptr(),
+            lengths=self.cache.lengths.data_ptr(),
+        )
+        return self._library.call("talkahead_commit_again", given, accepted, rows)
 
     def _compact(self, slots: Tensor, lengths: Tensor, counts: Tensor, paths: Tensor) -> None:
         self._library.talkahead_compact(

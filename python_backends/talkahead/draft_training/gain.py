@@ -23,6 +23,7 @@ from talkahead.drafting.offer import AUTO, Offer, read_offer
 from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method_book import MethodBook
+from talkahead.engine.native_steps import Stop
 from talkahead.engine.step_timer import StepTimer
 from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Drafter, Verifier
@@ -37,9 +38,9 @@ class _TimedStep(DecodeStep):
 
     seconds = 0.0
 
-    def run(self, slots: Sequence[int]) -> Drawn:
+    def run(self, slots: Sequence[int], stop: Stop | None = None) -> Drawn:
         began = self._clock()
-        drawn = super().run(slots)
+        drawn = super().run(slots, stop)
         self.seconds += self._clock() - began
         return drawn
 

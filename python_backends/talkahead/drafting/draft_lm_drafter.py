@@ -16,7 +16,7 @@ from talkahead.drafting.backlog import Backlog
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.native_chain import ChainTables, NativeChain, native_decoders
-from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.contracts import Accepted, Context, DraftCalls, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -104,6 +104,9 @@ class DraftLmDrafter:
         known = rows.take(self._num_prompt) + context.positions + 1 + right
         self._decoder.keep(torch.minimum(self._decoder.lengths(rows), known), rows)
         self.replayed(tree.shape, rows)
+
+    def calls(self, context: Context) -> DraftCalls | None:
+        return None if self._native is None else self._native.calls(context)
 
     def can_replay(self, rows: Rows) -> bool:
         return self._native is None and self._backlog.is_usual(rows)

@@ -13,7 +13,7 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.likely_draws import likely_draws
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.rank_paths import RankTree
-from talkahead.speculation.contracts import Context
+from talkahead.speculation.contracts import Context, DraftCalls
 from talkahead.speculation.draws import trial_streams
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree
@@ -47,6 +47,14 @@ class HeadsDrafter(NullDrafter):
             return TokenTree(self.grow_in_torch(context)[..., None], self._shape)
         tokens = self._native.grow(context)
         return context.keep((self, "tree"), lambda: TokenTree(tokens[..., None], self._shape))
+
+    def calls(self, context: Context) -> DraftCalls | None:
+        if not self._levels or context.draft_request.nodes == 1:
+            return DraftCalls(context.roots_alone)
+        if self._native is None:
+            return None
+        grow, tokens = self._native.call(context)
+        return DraftCalls(TokenTree(tokens[..., None], self._shape), (grow,))
 
     def grow_in_torch(self, context: Context) -> Tensor:
         """int64 [S, N], the root first."""

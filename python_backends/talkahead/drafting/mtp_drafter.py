@@ -20,7 +20,7 @@ from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
 from talkahead.drafting.draft_decoder import DraftDecoder, PositionTable, feed
 from talkahead.drafting.mtp_modules import MtpModule, MtpModules
 from talkahead.drafting.native_chain import ChainTables, NativeChain, NativeModule, native_decoders
-from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.contracts import Accepted, Context, DraftCalls, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -148,6 +148,9 @@ class MtpDrafter:
         if self._sees_tokens:
             self._cut_back(context, num_right(rows.take(self._drafted), said, accepted.counts))
         self.replayed(tree.shape, rows)
+
+    def calls(self, context: Context) -> DraftCalls | None:
+        return None if self._native is None else self._native.calls(context)
 
     def can_replay(self, rows: Rows) -> bool:
         return self._native is None and all(backlog.is_usual(rows) for backlog in self._backlogs)

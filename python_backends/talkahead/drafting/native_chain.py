@@ -8,7 +8,7 @@ Shapes: R slots, S running rows, K kept tokens, T positions of a slot's tables, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import Array, byref
+from ctypes import Array, byref, pointer
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,16 +20,17 @@ from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.draft_decoder import DraftDecoder
 from talkahead.drafting.draft_matrices import DraftMatrices
 from talkahead.native_declarations import NativeStruct, native_struct
-from talkahead.native_library import load_library
+from talkahead.native_library import NativeCall, load_library
 from talkahead.speculation.context_addresses import ContextAddresses
-from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.contracts import Accepted, Context, DraftCalls, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import native_sampler
 from talkahead.speculation.token_tree import TokenTree, chain_of
 
 SOURCE = Path(__file__).parent / "native" / "chain.c"
-_Decoder, _Module, _Drafter, _Rows, _Observed = (
-    native_struct(SOURCE, name) for name in ("decoder", "module", "drafter", "rows", "observed")
+_Decoder, _Module, _Drafter, _Rows, _Observed, _Drafting, _Observing = (
+    native_struct(SOURCE, name)
+    for name in ("decoder", "module", "drafter", "rows", "observed", "drafting", "observing")
 )
 
 
@@ -174,24 +175,49 @@ class NativeChain:
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """Writes down what was said, and cuts KV back to what of it was fed."""
-        own, hidden = ContextAddresses.of(context), scored.hidden
-        hidden = (hidden if hidden.dtype is torch.float32 else hidden.to(torch.float32)).contiguous()
-        tokens, counts = tree.ids.contiguous(), accepted.counts.contiguous()
-        paths, next_roots = accepted.path.contiguous(), accepted.next_roots.contiguous()
-        observed = _Observed(
-            count=tree.num_rows,
-            nodes=tree.num_nodes,
-            most=paths.shape[1],
-            slots=context.rows.slots.data_ptr(),
-            positions=own.positions,
-            tokens=tokens.data_ptr(),
-            counts=counts.data_ptr(),
-            paths=paths.data_ptr(),
-            next_roots=next_roots.data_ptr(),
-            before=own.hidden,
-            hidden=hidden.data_ptr(),
-        )
+        observed = _observed(tree, scored, accepted, context)
         self._library.talkahead_observe(byref(self._drafter), byref(observed))
+
+    def calls(self, context: Context) -> DraftCalls:
+        """See `Drafter.calls`."""
+        drafter = pointer(self._drafter)
+        propose: tuple[NativeCall, ...] = ()
+        if context.draft_request.nodes == 1:
+            tree = context.roots_alone
+        else:
+            rows, tree = self._rows(context)
+            given = _Drafting(drafter=drafter, rows=pointer(rows))
+            propose = (self._library.call("talkahead_draft_again", given, self, rows, tree),)
+
+        def observe(scored: Scored, accepted: Accepted) -> tuple[NativeCall, ...]:
+            observed = _observed(tree, scored, accepted, context)
+            given = _Observing(drafter=drafter, observed=pointer(observed))
+            return (self._library.call("talkahead_observe_again", given, self, observed),)
+
+        return DraftCalls(tree, propose, observe)
+
+
+def _observed(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> NativeStruct:
+    """What a step made of a tree, as C takes it; it holds what it points at."""
+    own, slots = ContextAddresses.of(context), context.rows.slots
+    hidden = scored.hidden.to(torch.float32).contiguous()
+    tokens, counts = tree.ids.contiguous(), accepted.counts.contiguous()
+    paths, next_roots = accepted.path.contiguous(), accepted.next_roots.contiguous()
+    observed = _Observed(
+        count=tree.num_rows,
+        nodes=tree.num_nodes,
+        most=paths.shape[1],
+        slots=slots.data_ptr(),
+        positions=own.positions,
+        tokens=tokens.data_ptr(),
+        counts=counts.data_ptr(),
+        paths=paths.data_ptr(),
+        next_roots=next_roots.data_ptr(),
+        before=own.hidden,
+        hidden=hidden.data_ptr(),
+    )
+    observed.held = (own, slots, hidden, tokens, counts, paths, next_roots)
+    return observed
 
 
 def _array(kind: type[NativeStruct], entries: Sequence[NativeStruct]) -> Array[NativeStruct] | None:

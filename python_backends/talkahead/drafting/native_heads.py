@@ -7,7 +7,7 @@ an output.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import Array, byref
+from ctypes import Array, byref, pointer
 from pathlib import Path
 
 import torch
@@ -20,15 +20,15 @@ from talkahead.drafting.draft_matrices import DraftMatrices
 from talkahead.drafting.likely_draws import CONFIDENCE, NARROW
 from talkahead.drafting.rank_paths import TreeLevel
 from talkahead.native_declarations import NativeStruct, native_struct
-from talkahead.native_library import load_library
+from talkahead.native_library import NativeCall, load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import native_sampler
 
 SOURCE = Path(__file__).parent / "native" / "heads.c"
-_Heads, _Growth, _ToCome, _Draws = (
-    native_struct(SOURCE, name) for name in ("heads", "growth", "to_come", "draws")
+_Heads, _Growth, _ToCome, _Draws, _Growing = (
+    native_struct(SOURCE, name) for name in ("heads", "growth", "to_come", "draws", "growing")
 )
 Linear = tuple[Tensor, Tensor]
 """Weight and bias."""
@@ -153,6 +153,23 @@ class NativeTree:
             tokens.data_ptr(),
         )
         return tokens
+
+    def call(self, context: Context) -> tuple[NativeCall, Tensor]:
+        """`grow` with this context each time, and what it fills."""
+        own = ContextAddresses.of(context)
+        to_come, tokens = self._to_come(context, own)
+        given = _Growing(
+            heads=pointer(self._heads.heads),
+            growth=pointer(self._growth),
+            to_come=pointer(to_come),
+            memory=self._heads.memory.data_ptr(),
+            rows=len(tokens),
+            hidden=own.hidden,
+            roots=own.roots,
+            tokens=tokens.data_ptr(),
+        )
+        library = self._heads.library
+        return library.call("talkahead_grow_again", given, self, to_come, own, tokens), tokens
 
     def _to_come(self, context: Context, own: ContextAddresses) -> tuple[NativeStruct, Tensor]:
         """What guesses are made for, and room for the trees."""

@@ -8,7 +8,7 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_drafter import HeadsDrafter
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.rank_paths import RankTree
-from talkahead.speculation.contracts import Context
+from talkahead.speculation.contracts import Context, DraftCalls, DraftRequest
 from talkahead.speculation.null_drafter import NullDrafter
 from talkahead.speculation.token_tree import TokenTree
 
@@ -36,7 +36,14 @@ class SizedHeadsDrafter(NullDrafter):
         }
 
     def propose(self, context: Context) -> TokenTree:
-        request = context.draft_request
-        trees = self._by_trials[max(trials for trials in self._by_trials if trials <= request.trials)]
-        fitting = [drafter for size, drafter in trees if request.nodes is None or size <= request.nodes]
+        fitting = self._fitting(context.draft_request)
         return fitting[-1].propose(context) if fitting else super().propose(context)
+
+    def calls(self, context: Context) -> DraftCalls | None:
+        fitting = self._fitting(context.draft_request)
+        return fitting[-1].calls(context) if fitting else DraftCalls(context.roots_alone)
+
+    def _fitting(self, request: DraftRequest) -> list[HeadsDrafter]:
+        """Those whose trees a step has room for, the largest last."""
+        trees = self._by_trials[max(trials for trials in self._by_trials if trials <= request.trials)]
+        return [drafter for size, drafter in trees if request.nodes is None or size <= request.nodes]

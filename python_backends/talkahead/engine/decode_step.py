@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ from torch.nn import functional
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.forward_graphs import GraphRecorder
+from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
 from talkahead.engine.method import Method
+from talkahead.engine.native_steps import NativeSteps, ScoreRoom, Stop
 from talkahead.engine.slot_state import SlotState
 from talkahead.engine.step_graphs import StepGraphs, StepKind, StepOutcome
 from talkahead.speculation.allowed_tokens import AllowedTokens
@@ -33,7 +35,7 @@ from talkahead.speculation.history_rules import HistoryRules
 from talkahead.speculation.next_roots import advance_rows
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import draw, support_of
-from talkahead.speculation.token_tree import TokenTree
+from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 _METHODS = 64
 """Kept at once, under rules."""
@@ -47,14 +49,21 @@ class Drawn:
     Args:
         slots: int64 [S], of the rows: those of one method are neighbours.
         tokens: int64 [S, M, C], in order; row s holds counts[s] of them.
-        counts: int64 [S], at least 1.
-        num_drafted: int64 [S], nodes proposed, the root not counted.
+        by_step: int64 [K, S], how many each step added to each row, at least 1: one step, or some that were
+            taken one behind the other.
+        num_drafted: int64 [S], nodes that each of them proposed, the root not counted.
     """
 
     slots: npt.NDArray[np.int64]
     tokens: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
+    by_step: npt.NDArray[np.int64]
     num_drafted: npt.NDArray[np.int64]
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """int64 [S], of all steps."""
+        counts: npt.NDArray[np.int64] = self.by_step.sum(axis=0)
+        return counts
 
 
 @dataclass(frozen=True)
@@ -81,9 +90,9 @@ class _Part:
 
     Args:
         support: see `SlotState.support`.
-        state: of the rows side by side, while steps are launched one operation after another; replayed ones
-            read and write what lies by slot.
-        contexts: by the nodes that are drafted, over one state.
+        state: of the rows side by side, while steps are launched one operation after another, or in native
+            calls; replayed ones read and write what lies by slot.
+        contexts: by the nodes that are drafted, over one state of steps that are launched.
     """
 
     method: Method
@@ -104,6 +113,13 @@ class _Part:
             request = self.method.draft_request(nodes)
             context = self.contexts[nodes] = replace(self.state, draft_request=request, kept=kept)
         return context
+
+    def enter(self, room: Context, slots: SlotState) -> None:
+        """Have the state there."""
+        if self.state is not room:
+            self.write_back(slots)
+            slots.fill(room, self.rows)
+            self.state = room
 
     def write_back(self, slots: SlotState) -> None:
         """Bring what steps have written to the slots."""
@@ -161,6 +177,9 @@ class DecodeStep:
         self._methods = [self._default] * backbone.num_slots
         self._layout: _BatchLayout | None = None
         self._state = SlotState(backbone)
+        self._room = lru_cache(maxsize=None)(self._state.room)
+        self._native_steps = lru_cache(_METHODS)(self._make_native_steps)
+        self._scores = ScoreRoom()
         self.graphs: StepGraphs | None = None
         if recorder is not None:
             self.graphs = StepGraphs(recorder, self._step_padded, backbone, self._state.spare)
@@ -244,14 +263,24 @@ class DecodeStep:
         return Rows.of(slots, self._backbone.device)
 
     @torch.inference_mode()
-    def run(self, slots: Sequence[int]) -> Drawn:
-        """Decode these slots once. Going on with the slots of the last step costs nothing more."""
+    def run(self, slots: Sequence[int], stop: Stop | None = None) -> Drawn:
+        """Decode these slots once. Going on with the slots of the last step costs nothing more.
+
+        Args:
+            stop: where all that a step does is native, steps go on until there.
+        """
         began = self._clock()
         layout = self._lay_out(tuple(slots))
         sizes = [part.method.nodes_among(len(slots)) for part in layout.parts]
-        outcomes = self._replayed(layout.parts, sizes) or self._launched(layout, sizes)
-        drawn = _on_host(layout.slots, outcomes)
-        self._learn(layout.parts, outcomes, drawn, began)
+        native = self._native(layout.parts, sizes)
+        if native is None:
+            outcomes = self._replayed(layout.parts, sizes) or self._launched(layout, sizes)
+            drawn, shapes = _on_host(layout.slots, outcomes), [one.shape for one in outcomes]
+        else:
+            stride, shapes = native.run(stop), [native.shape]
+            drafted = _same(len(slots), len(native.shape) - 1)
+            drawn = Drawn(layout.slots, stride.tokens, stride.by_step, drafted)
+        self._learn(layout.parts, shapes, drawn, began)
         return drawn
 
     def _lay_out(self, chosen: tuple[int, ...]) -> _BatchLayout:
@@ -308,6 +337,24 @@ class DecodeStep:
         kind.method.drafter.release(self._state.spare)
         return outcome
 
+    # In native calls
+
+    def _native(self, parts: Sequence[_Part], sizes: Sequence[int | None]) -> NativeSteps | None:
+        """Steps of the rows, brought to where they look at them; None where those are not native."""
+        if len(parts) > 1:
+            return None
+        count = len(parts[0].rows.listed)
+        steps = self._native_steps(parts[0].method, sizes[0], count)
+        if steps is not None:
+            parts[0].enter(self._room(count), self._state)
+        return steps
+
+    def _make_native_steps(self, method: Method, nodes: int | None, count: int) -> NativeSteps | None:
+        if method.looks_back or not isinstance(self._backbone, NativeDecoder):
+            return None
+        context = replace(self._room(count), draft_request=method.draft_request(nodes), kept={})
+        return NativeSteps.of(method, self._backbone, context, self._scores)
+
     # One operation after another
 
     def _launched(self, layout: _BatchLayout, sizes: Sequence[int | None]) -> list[StepOutcome]:
@@ -335,18 +382,18 @@ class DecodeStep:
             self._remember(context, tokens, accepted.counts)
         return StepOutcome(tokens, accepted.counts, tree.shape)
 
-    def _learn(
-        self, parts: Sequence[_Part], outcomes: Sequence[StepOutcome], drawn: Drawn, began: float
-    ) -> None:
-        """Tell budgets what their trees brought, and what the step cost."""
-        first, seconds = 0, self._clock() - began
-        for part, outcome in zip(parts, outcomes, strict=True):
-            budget, rows = part.method.budget, len(outcome.counts)
+    def _learn(self, parts: Sequence[_Part], shapes: Sequence[TreeShape], drawn: Drawn, began: float) -> None:
+        """Tell budgets what their trees brought, and what a step cost."""
+        steps = len(drawn.by_step)
+        first, seconds, total = 0, (self._clock() - began) / steps, int(drawn.counts.sum())
+        for part, shape in zip(parts, shapes, strict=True):
+            budget, rows = part.method.budget, len(part.rows.listed)
             if budget is not None:
-                own = int(drawn.counts[first : first + rows].sum())
-                others = int(drawn.counts.sum()) - own
-                budget.observe_gain(len(outcome.shape), own / rows, rows, others / rows)
-                budget.observe_cost(len(drawn.counts), len(outcome.shape), seconds)
+                own = total if len(parts) == 1 else int(drawn.counts[first : first + rows].sum())
+                budget.observe_gain(
+                    len(shape), own / rows / steps, rows * steps, (total - own) / rows / steps
+                )
+                budget.observe_cost(len(drawn.slots), len(shape), seconds)
             first += rows
 
     def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:
@@ -400,8 +447,9 @@ def _on_host(slots: npt.NDArray[np.int64], outcomes: Sequence[StepOutcome]) -> D
 
 
 def _copied(tokens: Tensor, counts: Tensor) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Both on the host, out of the next step's way; from a device together, for it is waited for once."""
+    """Tokens, and counts [1, S], on the host, out of the next step's way; from a device together, for it is
+    waited for once."""
     if tokens.is_cpu:
-        return tokens.numpy().copy(), counts.numpy().copy()
+        return tokens.numpy().copy(), counts[None].numpy().copy()
     both: npt.NDArray[np.int64] = torch.cat([tokens.flatten(1), counts[:, None]], dim=1).cpu().numpy()
-    return both[:, :-1].reshape(tokens.shape), both[:, -1]
+    return both[:, :-1].reshape(tokens.shape), both[None, :, -1]

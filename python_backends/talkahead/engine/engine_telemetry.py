@@ -19,8 +19,9 @@ class EngineTelemetry(Protocol):
         window, from there to the return of the outlet's `send`.
         """
 
-    def step(self, seconds: float, streams: int, nodes: int) -> None:
-        """One step of so many streams, whose drafts have up to `nodes` nodes, the root included."""
+    def stepped(self, count: int, seconds: float, streams: int, nodes: int) -> None:
+        """So many steps of so many streams, which took so long together, and whose drafts have up to `nodes`
+        nodes, the root included."""
 
     def heard(self, seconds: float, first_chunk_s: float | None) -> None:
         """So many seconds of audio are with a listener: of the stream's first, so long after its request."""
@@ -46,7 +47,7 @@ class NoTelemetry:
     def stage(self, name: str, seconds: float) -> None:
         return None
 
-    def step(self, seconds: float, streams: int, nodes: int) -> None:
+    def stepped(self, count: int, seconds: float, streams: int, nodes: int) -> None:
         return None
 
     def heard(self, seconds: float, first_chunk_s: float | None) -> None:

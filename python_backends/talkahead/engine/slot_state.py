@@ -115,6 +115,31 @@ class SlotState:
             repetition=RepetitionSettings(*map(rows.take, self._repetition.columns)),
         )
 
+    def room(self, count: int) -> Context:
+        """For so many rows, which `fill` brings there, for whoever looks at nothing that was drawn before."""
+
+        def like(column: Tensor) -> Tensor:
+            return torch.zeros((count, *column.shape[1:]), dtype=column.dtype)
+
+        return Context(
+            rows=Rows(torch.zeros(count, dtype=torch.int64)),
+            roots=like(self._roots),
+            positions=like(self._positions),
+            hidden=like(self._hidden),
+            frames=self._frames[:0],
+            keys=like(self._keys),
+            settings=SamplingSettings(*map(like, self._settings.columns)),
+            kept={},
+        )
+
+    def fill(self, room: Context, rows: Rows) -> None:
+        """With these slots' state. `put` brings back what steps have written."""
+        room.rows.slots.copy_(rows.slots)
+        own = (self._roots, self._positions, self._hidden, self._keys, *self._settings.columns)
+        others = (room.roots, room.positions, room.hidden, room.keys, *room.settings.columns)
+        for column, taken in zip(own, others, strict=True):
+            torch.index_select(column, 0, rows.slots, out=taken)
+
     def before_first(self, rows: Rows, support: int | None) -> Context:
         """`taken`, of rows whose latest token is the last one in their prompts."""
         state = self.taken(rows, support)

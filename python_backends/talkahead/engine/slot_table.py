@@ -5,6 +5,8 @@ Shapes: R slots, S running rows, M tokens of a step, F frames of a segment at mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -106,6 +108,12 @@ class SlotTable:
         """The slot's owner has nothing to do before there are so many frames, or its speech ends."""
         self._wake_at[slot] = count
 
+    def tokens_until_due(self, slots: Sequence[int]) -> npt.NDArray[np.int64]:
+        """int64 [S], see `tokens_left`."""
+        own = np.array(slots)
+        left: npt.NDArray[np.int64] = self._wake_at[own] - self.counts[own]
+        return left
+
     def tokens_left(self, slot: int) -> int:
         """Until the slot's owner has something to do, unless its speech ends before."""
         return max(int(self._wake_at[slot] - self.counts[slot]), 0)
@@ -117,7 +125,7 @@ class SlotTable:
     def add(self, drawn: Drawn) -> list[SegmentState]:
         """Append what a step drew; returns the owners that have something to do now."""
         slots = drawn.slots
-        self.totals[slots, 0] += 1
+        self.totals[slots, 0] += len(drawn.by_step)
         if drawn.tokens.shape[1] == 1:
             self._add_one(drawn)
         else:
@@ -140,6 +148,7 @@ class SlotTable:
         """What lies behind the end of speech, or finds no room, has not been committed."""
         slots, columns = drawn.slots, np.arange(drawn.counts.max())
         tokens, before = drawn.tokens[:, : len(columns)], self.counts[slots]
+        steps = len(drawn.by_step)
         most = np.where(self.ended[slots], 0, np.minimum(drawn.counts, self.frames.shape[1] - before))
         is_end = self._ends(tokens) & (columns < most[:, None])
         ends = is_end.any(axis=1)
@@ -148,10 +157,17 @@ class SlotTable:
         self.frames[slots[rows], before[rows] + places] = tokens[rows, places]
         self.counts[slots] = before + spoken
         self.ended[slots] |= ends
+        if not drawn.num_drafted.any():
+            return
         committed = spoken + ends
-        self.totals[slots, 1] += drawn.num_drafted
-        self.totals[slots, 2] += np.minimum(committed, drawn.counts - 1)
-        self.committed[slots, np.minimum(committed, MOST_COMMITTED)] += 1
+        self.totals[slots, 1] += steps * drawn.num_drafted
+        # Each step but the last one, where an end may lie, has drawn a token besides.
+        self.totals[slots, 2] += np.minimum(committed - (steps - 1), drawn.counts - steps)
+        by_step = drawn.by_step.copy()
+        by_step[-1] -= drawn.counts - committed
+        np.add.at(
+            self.committed, (np.broadcast_to(slots, by_step.shape), np.minimum(by_step, MOST_COMMITTED)), 1
+        )
 
     def _ends(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which tokens [.., C] end their segments: those with the end of speech in any codebook."""

@@ -15,6 +15,7 @@ from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel, Emitter
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry, NoTelemetry
+from talkahead.engine.native_steps import Bell
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import Code, TalkaheadError
@@ -82,6 +83,7 @@ class TalkerEngine:
     ) -> None:
         self._events: deque[_Event] = deque()
         self._door = threading.Condition()
+        self._bell = Bell()
         self._end: TalkaheadError | None = None
         """Why nothing is taken in any more."""
         self._log = log
@@ -94,6 +96,7 @@ class TalkerEngine:
             config,
             clock=clock,
             telemetry=telemetry,
+            bell=self._bell,
             address=address,
             report_progress=report_progress,
             tell_waits=tell_waits,
@@ -142,6 +145,8 @@ class TalkerEngine:
             if end is None:
                 self._events.append(event)
                 self._door.notify()
+                if not isinstance(event, WindowDone | PassBegun):
+                    self._bell.ring()
         if end is not None:
             _refuse(event, end)
 
@@ -149,6 +154,7 @@ class TalkerEngine:
         with self._door:
             self._end = self._end or end
             self._door.notify()
+            self._bell.ring()
 
     # The loop's thread
 
@@ -179,6 +185,7 @@ class TalkerEngine:
             with self._door:
                 if not self._events and self._end is None:
                     self._door.wait(min(wait_s, threading.TIMEOUT_MAX))
+        self._bell.silence()
         while self._events and self._end is None:
             self._handle(self._events[0])
             # Taken out only now: if handling it has failed, it is refused at the end.

@@ -18,6 +18,7 @@ from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import EngineTelemetry
+from talkahead.engine.native_steps import Bell, Stop
 from talkahead.engine.pace import Pace
 from talkahead.engine.requests import SegmentRequest
 from talkahead.engine.schedule import Room, choose, room
@@ -32,6 +33,8 @@ from talkahead.types import Ending, StreamAccount, WindowHeader
 
 _AT_RISK_S = 0.1
 """Of audio that a listener still has: with less, the slightest hitch is heard."""
+_LONGEST_STRIDE_S = 0.01
+"""Of steps that are taken one behind the other: what the vocoder says waits as long."""
 _SHARE_THAT_BEGINS = 3
 """Of a step, where there are more slots than that: the first of a crowd are heard sooner than if all shared
 the steps, and whose beginning is being played does not run dry. At 16 and 20 requests a second of the 22 that
@@ -48,6 +51,7 @@ class TalkerLoop:
 
     Args:
         clock: seconds that never go back.
+        bell: rung when there is news that does not wait.
         address: of the acknowledgement socket; 0 means that windows count as acknowledged when they are sent.
         report_progress: tells the frontend at an address how far a stream is; must return at once.
         tell_waits: lets newcomers know what they would find; must return at once.
@@ -62,6 +66,7 @@ class TalkerLoop:
         *,
         clock: Callable[[], float],
         telemetry: EngineTelemetry,
+        bell: Bell,
         address: int,
         report_progress: Callable[[int, StreamProgress], None],
         tell_waits: Callable[[Waits], None],
@@ -72,6 +77,7 @@ class TalkerLoop:
         self._config = config
         self._clock = clock
         self._telemetry = telemetry
+        self._bell = bell
         positions = backbone.max_positions
         self._table = SlotTable(
             step,
@@ -195,13 +201,14 @@ class TalkerLoop:
 
     def _run_step(self, slots: list[int]) -> None:
         before = self._clock()
-        drawn = self._step.run(slots)
+        stop = Stop(self._table.tokens_until_due(slots), self._bell, _LONGEST_STRIDE_S)
+        drawn = self._step.run(slots, stop)
         self._table.charge(drawn.slots, self._clock() - before)
         due = self._table.add(drawn)
         now = self._clock()
         rows = len(drawn.slots)
         self._pace.stepped(now - before, int(drawn.counts.sum()) / rows, rows)
-        self._telemetry.step(now - before, rows, 1 + int(drawn.num_drafted.max()))
+        self._telemetry.stepped(len(drawn.by_step), now - before, rows, 1 + int(drawn.num_drafted.max()))
         for segment in due:
             self._has_changed = True
             self._cutter.advance(segment.stream, now)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
+from talkahead.native_library import NativeCall
 from talkahead.speculation.repetition_settings import RepetitionSettings
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
@@ -134,6 +135,20 @@ class Accepted:
     next_roots: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class DraftCalls:
+    """A drafter's part of a context's steps in native calls, which stay the same as long as the context.
+
+    Args:
+        tree: which `propose` fills; nothing has to, where it is the roots alone.
+        observe: from what a step scores and accepts into, the calls that do what `Drafter.observe` does.
+    """
+
+    tree: TokenTree
+    propose: tuple[NativeCall, ...] = ()
+    observe: Callable[[Scored, Accepted], tuple[NativeCall, ...]] = lambda scored, accepted: ()
+
+
 class Drafter(Protocol):
     """Guesses what follows the root. One with a KV of its own follows admissions."""
 
@@ -145,6 +160,9 @@ class Drafter(Protocol):
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         """What a step made of a tree, whoever proposed it; `context` is the one that the step began with."""
+
+    def calls(self, context: Context) -> DraftCalls | None:
+        """What `propose` and `observe` do with this context, in native calls; None where they do not."""
 
     def can_replay(self, rows: Rows) -> bool:
         """Whether what was recorded of a step does for these rows all that is to be done now."""

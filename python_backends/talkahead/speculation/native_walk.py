@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from talkahead.native_declarations import NativeStruct, native_struct
-from talkahead.native_library import NativeLibrary, NativeUnavailable, load_library
+from talkahead.native_library import NativeCall, NativeLibrary, NativeUnavailable, load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
@@ -24,8 +24,8 @@ from talkahead.speculation.native_sampler import SOURCE, NativeSampler
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
-_Step, _Outcome, _Leniency, _Labels = (
-    native_struct(SOURCE, name) for name in ("step", "outcome", "leniency", "labels")
+_Step, _Outcome, _Leniency, _Labels, _Matching, _Advancing = (
+    native_struct(SOURCE, name) for name in ("step", "outcome", "leniency", "labels", "matching", "advancing")
 )
 
 
@@ -55,6 +55,41 @@ def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
     call = _Call.of(tree, scored, context)
     library.talkahead_match(call.step_at, call.room, call.outcome_at)
     return call.accepted
+
+
+def match_call(tree: TokenTree, scored: Scored, context: Context) -> tuple[NativeCall, Accepted] | None:
+    """`match` of what lies there each time, and what it fills."""
+    library = _library(scored)
+    if library is None:
+        return None
+    walk = _Call.of(tree, scored, context)
+    given = _Matching(step=pointer(walk.step), memory=walk.room, outcome=pointer(walk.outcome))
+    return library.call("talkahead_match_again", given, walk), walk.accepted
+
+
+def advance_call(
+    tree: TokenTree, scored: Scored, accepted: Accepted, context: Context
+) -> tuple[NativeCall, Tensor] | None:
+    """`advance_rows` over what lies there each time, and what it returns."""
+    library, state = _library(scored), ContextAddresses.of(context)
+    if library is None or not state.is_state:
+        return None
+    count, nodes, width = scored.hidden.shape
+    added = torch.empty(count, accepted.path.shape[1], 1, dtype=torch.int64)
+    outcome = _outcome(accepted)
+    given = _Advancing(
+        streams=count,
+        nodes=nodes,
+        width=width,
+        tokens=tree.ids.data_ptr(),
+        hidden=scored.hidden.data_ptr(),
+        accepted=pointer(outcome),
+        added=added.data_ptr(),
+        roots=state.roots,
+        positions=state.positions,
+        reached=state.hidden,
+    )
+    return library.call("talkahead_advance_again", given, tree, scored, outcome, state, added), added
 
 
 def longest(
@@ -122,7 +157,8 @@ class _Call:
 
     Attributes:
         accepted: what the walk accepted.
-        step_at, outcome_at, room: as C takes them.
+        step, outcome: as C takes them, and `step_at`, `outcome_at` by reference.
+        room: where it works.
     """
 
     def __init__(self, shape: TreeShape, vocabulary: int, context: Context, trials: int) -> None:
@@ -133,7 +169,7 @@ class _Call:
             torch.empty(count, dtype=torch.int64),
             torch.empty(count, 1, dtype=torch.int64),
         )
-        self._step = _Step(
+        self.step = _Step(
             streams=count,
             nodes=len(shape),
             vocabulary=vocabulary,
@@ -153,15 +189,16 @@ class _Call:
         memory = torch.empty(load_library(SOURCE).talkahead_draw_workspace(vocabulary))
         self._held = (known, shape.parent_row, memory)
         self._read: tuple[Tensor, ...] = ()  # as long as C points at them
-        self.step_at, self.room = byref(self._step), memory.data_ptr()
-        self.outcome_at = byref(_outcome(self.accepted))
+        self.outcome = _outcome(self.accepted)
+        self.step_at, self.outcome_at = byref(self.step), byref(self.outcome)
+        self.room = memory.data_ptr()
 
     @classmethod
     def of(cls, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> Self:
         vocabulary = scored.logits.shape[2]
         call = context.keep((cls, tree.shape, trials), lambda: cls(tree.shape, vocabulary, context, trials))
         call._read = logits, tokens = scored.logits.contiguous(), tree.ids.contiguous()
-        call._step.logits, call._step.tokens = logits.data_ptr(), tokens.data_ptr()
+        call.step.logits, call.step.tokens = logits.data_ptr(), tokens.data_ptr()
         return call
 
 

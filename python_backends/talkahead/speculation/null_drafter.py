@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.contracts import Accepted, Context, DraftCalls, Scored
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -19,6 +19,10 @@ class NullDrafter:
 
     def observe(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> None:
         return None
+
+    def calls(self, context: Context) -> DraftCalls | None:
+        """None for whoever inherits from it and says nothing of its own."""
+        return DraftCalls(context.roots_alone) if type(self) is NullDrafter else None
 
     def can_replay(self, rows: Rows) -> bool:
         return True

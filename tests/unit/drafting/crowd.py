@@ -12,10 +12,12 @@ from talkahead.backbone.cached_decoder import CachedDecoder
 from talkahead.backbone.decoder_choice import load_decoder
 from talkahead.backbone.llama import Llama
 from talkahead.config import RequestOptions
+from talkahead.drafting.draft_heads import weights_of
 from talkahead.drafting.draft_lm_kind import draft_lm_drafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.draft_sizes import DraftSizes
 from talkahead.drafting.mtp_kind import mtp_drafter
+from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.offer import Offer
 from talkahead.drafting.rank_paths import RankTree
 from talkahead.drafting.sized_heads import SizedHeadsDrafter
@@ -76,7 +78,7 @@ class Telemetry(NoTelemetry):
 
 
 class Crowd:
-    """A pool over a real decoder: the native one in float32, torch's in float64."""
+    """A pool over a real decoder and drafts: native ones in float32, torch's in float64."""
 
     def __init__(self, llama: Llama, num_slots: int, dtype: torch.dtype) -> None:
         self.llama = llama
@@ -172,8 +174,12 @@ def drafters_of(llama: Llama, pool: DraftPool) -> dict[str, Drafter]:
     dtype = torch.float64 if pool.dtype is torch.float64 else torch.float32
     heads = make_heads(llama).to(dtype)
     modules = make_modules(llama, "mtp").to(dtype)
+    native = None
+    if dtype is torch.float32:
+        blocks = weights_of(heads.inward), weights_of(heads.outward)
+        native = NativeHeads(*blocks, heads.linear_weights(), heads.token_rows(), dtype)
     return {
-        "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE)),
+        "heads": SizedHeadsDrafter(heads, (SMALL_TREE, TREE), native),
         "mtp": mtp_drafter(modules, llama.state_dict(), pool, DraftOptions()),
         "draft_lm": draft_lm_drafter(make_cut(llama), pool, DraftOptions(CHAIN + 1)),
     }

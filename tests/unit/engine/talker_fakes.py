@@ -13,6 +13,7 @@ from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import NoTelemetry
+from talkahead.engine.native_steps import Bell
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.errors import TalkaheadError
@@ -196,6 +197,7 @@ class Rig:
             config,
             clock=lambda: self.now,
             telemetry=telemetry,
+            bell=Bell(),
             address=address,
             report_progress=self._take_progress,
             tell_waits=self.waits.append,

@@ -16,6 +16,7 @@ from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.emitter import Channel
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.engine_telemetry import NoTelemetry
+from talkahead.engine.native_steps import Bell
 from talkahead.engine.requests import SegmentRequest, Window
 from talkahead.engine.talker_loop import TalkerLoop
 from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, Verifier
@@ -102,6 +103,7 @@ class Stage:
             config,
             clock=lambda: self.now,
             telemetry=NoTelemetry(),
+            bell=Bell(),
             address=1,
             report_progress=lambda address, progress: None,
             tell_waits=lambda waits: None,

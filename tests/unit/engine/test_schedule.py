@@ -322,7 +322,7 @@ def test_several_tokens_a_step_end_at_the_right_frame() -> None:
         table.start(slot, np.array([9]))
         table.wake(slot, 4)
     tokens = np.array([[1, backbone.eos, 3], [1, 2, 3], [1, 2, 3], [backbone.eos, 2, 3]])[..., None]
-    due = table.add(Drawn(np.arange(4), tokens, np.array([3, 3, 1, 3]), np.array([4, 4, 0, 4])))
+    due = table.add(Drawn(np.arange(4), tokens, np.array([[3, 3, 1, 3]]), np.array([4, 4, 0, 4])))
     assert due == [owners[0], owners[1], owners[3]]
     assert table.counts.tolist() == [2, 4, 2, 1]
     assert table.ended.tolist() == [True, False, False, True]

@@ -79,8 +79,8 @@ class Server:
         assert seconds >= 0
         self.stages.add(name)
 
-    def step(self, seconds: float, streams: int, nodes: int) -> None:
-        assert seconds >= 0 and streams > 0 and nodes == 1
+    def stepped(self, count: int, seconds: float, streams: int, nodes: int) -> None:
+        assert count == 1 and seconds >= 0 and streams > 0 and nodes == 1
         self.stages.add("step")
 
     def heard(self, seconds: float, first_chunk_s: float | None) -> None:

@@ -144,10 +144,10 @@ def test_what_listeners_experience() -> None:
 def test_steps_are_told_apart_by_streams_and_nodes(streams: int, nodes: int, labels: str) -> None:
     metrics = Metrics()
     telemetry = TalkerTelemetry(metrics)
-    telemetry.step(0.002, streams, nodes)
+    telemetry.stepped(3, 0.006, streams, nodes)
     telemetry.close()
-    assert metrics.by_labels("talkahead_steps_total") == {labels: [1]}
-    assert metrics.by_labels("talkahead_step_seconds_total") == {labels: [0.002]}
+    assert metrics.by_labels("talkahead_steps_total") == {labels: [3]}
+    assert metrics.by_labels("talkahead_step_seconds_total") == {labels: [0.006]}
 
 
 def test_steps_on_a_device_are_counted_by_how_they_are_asked_for() -> None:

@@ -327,6 +327,38 @@ int talkahead_score(const struct model *model, char *memory, const void *embeddi
     return decode(model, memory, inputs, bursts, ALL_ROWS, hidden, logits);
 }
 
+/* Both of the same rows again and again: of those of engine/native/steps.c. */
+struct scoring {
+    const struct model *model;
+    char *memory;
+    const void *embeddings;
+    int64_t is_narrow;
+    const int64_t *tokens;
+    const struct bursts *bursts;
+    float *hidden, *logits;
+};
+
+int talkahead_score_again(const struct scoring *own) {
+    return talkahead_score(own->model, own->memory, own->embeddings, (int)own->is_narrow, own->tokens, own->bursts,
+                           own->hidden, own->logits);
+}
+
+/* Accepted nodes of each row: how many, and in trees which. */
+struct committing {
+    const struct model *model;
+    int64_t count, most;
+    const int64_t *slots, *counts;
+    const int64_t *paths; /* [count, most]; null: of chains, whose nodes lie in place */
+    int64_t *lengths;     /* [slots] */
+};
+
+int talkahead_commit_again(const struct committing *own) {
+    if (own->paths)
+        talkahead_compact(own->model, own->count, own->slots, own->lengths, own->counts, own->paths, own->most);
+    for (int64_t row = 0; row < own->count; row++) own->lengths[own->slots[row]] += own->counts[row];
+    return 0;
+}
+
 /* out [count] = e^x; count in whole vectors. */
 void talkahead_exponential(const float *x, int64_t count, float *out) {
     for (int64_t i = 0; i < count; i += LANES) store(out + i, exponential(load(x + i)));

@@ -182,3 +182,20 @@ void talkahead_grow(const struct heads *heads, const struct growth *growth, cons
     }
     leave(&room.stage.bench);
 }
+
+/* For the same rows again and again: of those of engine/native/steps.c. */
+struct growing {
+    const struct heads *heads;
+    const struct growth *growth;
+    const struct to_come *to_come;
+    char *memory;
+    int64_t rows;
+    const float *hidden;
+    const int64_t *roots;
+    int64_t *tokens;
+};
+
+int talkahead_grow_again(const struct growing *own) {
+    talkahead_grow(own->heads, own->growth, own->to_come, own->memory, own->rows, own->hidden, own->roots, own->tokens);
+    return 0;
+}

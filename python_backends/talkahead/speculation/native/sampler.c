@@ -646,3 +646,30 @@ void talkahead_advance(int64_t streams, int64_t nodes, int64_t width, const int6
         memcpy(reached + stream * width, hidden + (stream * nodes + path[count - 1]) * width, width * sizeof *reached);
     }
 }
+
+/* Both of the same rows again and again: of those of engine/native/steps.c. */
+struct matching {
+    const struct step *step;
+    float *memory;
+    const struct outcome *outcome;
+};
+
+int talkahead_match_again(const struct matching *own) {
+    talkahead_match(own->step, own->memory, own->outcome);
+    return 0;
+}
+
+struct advancing {
+    int64_t streams, nodes, width;
+    const int64_t *tokens;
+    const float *hidden;
+    const struct outcome *accepted;
+    int64_t *added, *roots, *positions;
+    float *reached;
+};
+
+int talkahead_advance_again(const struct advancing *own) {
+    talkahead_advance(own->streams, own->nodes, own->width, own->tokens, own->hidden, own->accepted, own->added,
+                      own->roots, own->positions, own->reached);
+    return 0;
+}

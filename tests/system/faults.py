@@ -59,7 +59,7 @@ class TritonPythonModel(TritonPythonModel):
 _STEP = """
 
 def _failing_now_and_then(run):
-    def step(self, slots, stop):
+    def step(self, slots, stop=None):
         if _strikes("step"):
             raise RuntimeError("injected: no memory")
         return run(self, slots, stop)

@@ -42,6 +42,10 @@ class _Watcher:
         rows = torch.zeros((tree.num_rows, 1), dtype=torch.int64, device=draws.tokens.device)
         return Accepted(rows, rows[:, 0] + 1, draws.tokens[:, 0, :1].contiguous())
 
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> None:
+        """None: what it notes, it notes in Python."""
+        return None
+
 
 def count_accepted(
     heads: DraftHeads, own_speech: OwnSpeech, tree: RankTree, tolerance: int, eos: int

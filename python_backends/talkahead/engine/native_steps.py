@@ -23,7 +23,6 @@ from talkahead.native_library import NativeCall, load_library
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Context, Scored
 from talkahead.speculation.history_rules import NO_RULES
-from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "steps.c"
@@ -140,7 +139,7 @@ class NativeSteps:
     ) -> NativeSteps | None:
         """Of whatever rows stand in the context; None where a part of a step is not native, or something is
         done between its parts."""
-        if method.rules != NO_RULES or type(method.verifier) is not MatchVerifier:
+        if method.rules != NO_RULES:
             return None
         draft = method.drafter.calls(context)
         if draft is None:
@@ -148,17 +147,17 @@ class NativeSteps:
         tree, rows = draft.tree, context.rows
         scored = scores.of(tree, backbone)
         score = backbone.score_call(tree, rows, scored)
-        match = native_walk.match_call(tree, scored, context)
-        if match is None:
+        verify = method.verifier.call(tree, scored, context)
+        if verify is None:
             return None
-        accept, accepted = match
+        accepted = verify.accepted
         advance = native_walk.advance_call(tree, scored, accepted, context)
         if advance is None:
             return None
         commit = backbone.commit_call(accepted, tree.shape, rows)
         observe = draft.observe(scored, accepted)
-        calls = [*draft.propose, score, accept, commit, *observe, advance[0]]
-        return cls(calls, accepted.counts, advance[1], tree.shape, backbone.eos)
+        calls = [*draft.propose, score, verify.accept, commit, *observe, advance.advance]
+        return cls(calls, accepted.counts, advance.added, tree.shape, backbone.eos)
 
     def run(self, stop: Stop | None) -> Stride:
         """Steps until there, or one; raises IndexError where rows do not fit their slots, or tokens are not

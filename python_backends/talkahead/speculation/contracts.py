@@ -149,6 +149,14 @@ class DraftCalls:
     observe: Callable[[Scored, Accepted], tuple[NativeCall, ...]] = lambda scored, accepted: ()
 
 
+@dataclass(frozen=True, eq=False)
+class AcceptCall:
+    """A verifier's part of a context's steps, and what it accepts into."""
+
+    accept: NativeCall
+    accepted: Accepted
+
+
 class Drafter(Protocol):
     """Guesses what follows the root. One with a KV of its own follows admissions."""
 
@@ -198,3 +206,6 @@ class Verifier(Protocol):
         """The draws after each node that drafted tokens are compared with; 0: something else is."""
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted: ...
+
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+        """What `accept` does with what lies there each time, in a native call; None where there is none."""

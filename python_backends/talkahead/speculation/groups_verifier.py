@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from talkahead.errors import BadRequest
-from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import walk
+from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
+from talkahead.speculation.rejection_walk import walk, walk_call
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
@@ -42,3 +42,6 @@ class GroupsVerifier:
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         return walk(tree, scored, context, self.groups)
+
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+        return walk_call(tree, scored, context, self.groups)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from talkahead.speculation import native_walk
-from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
 from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw
 from talkahead.speculation.target_tokens import TargetTokens
@@ -37,6 +37,9 @@ class MatchVerifier:
             return accept_root(tree, scored, context)
         accepted = native_walk.match(tree, scored, context)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+        return native_walk.match_call(tree, scored, context)
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""

@@ -9,6 +9,7 @@ Shapes: B rows, N nodes, M nodes of a path at most, V vocabulary, D hidden size.
 from __future__ import annotations
 
 from ctypes import byref, pointer
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
@@ -18,14 +19,17 @@ from torch import Tensor
 from talkahead.native_declarations import NativeStruct, native_struct
 from talkahead.native_library import NativeCall, NativeLibrary, NativeUnavailable, load_library
 from talkahead.speculation.context_addresses import ContextAddresses
-from talkahead.speculation.contracts import Accepted, Context, Scored
+from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
 from talkahead.speculation.native_sampler import SOURCE, NativeSampler
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
-_Step, _Outcome, _Leniency, _Labels, _Matching, _Advancing = (
-    native_struct(SOURCE, name) for name in ("step", "outcome", "leniency", "labels", "matching", "advancing")
+_Step, _Outcome, _Leniency, _Labels = (
+    native_struct(SOURCE, name) for name in ("step", "outcome", "leniency", "labels")
+)
+_Matching, _Lengthening, _Weighing, _Advancing = (
+    native_struct(SOURCE, name) for name in ("matching", "lengthening", "weighing", "advancing")
 )
 
 
@@ -57,20 +61,26 @@ def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
     return call.accepted
 
 
-def match_call(tree: TokenTree, scored: Scored, context: Context) -> tuple[NativeCall, Accepted] | None:
-    """`match` of what lies there each time, and what it fills."""
+def match_call(tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+    """`match`, see `Verifier.call`."""
     library = _library(scored)
     if library is None:
         return None
     walk = _Call.of(tree, scored, context)
     given = _Matching(step=pointer(walk.step), memory=walk.room, outcome=pointer(walk.outcome))
-    return library.call("talkahead_match_again", given, walk), walk.accepted
+    return AcceptCall(library.call("talkahead_match_again", given, walk), walk.accepted)
 
 
-def advance_call(
-    tree: TokenTree, scored: Scored, accepted: Accepted, context: Context
-) -> tuple[NativeCall, Tensor] | None:
-    """`advance_rows` over what lies there each time, and what it returns."""
+@dataclass(frozen=True, eq=False)
+class AdvanceCall:
+    """The last part of a context's steps, and the tokens [B, M, 1] that it adds."""
+
+    advance: NativeCall
+    added: Tensor
+
+
+def advance_call(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> AdvanceCall | None:
+    """`advance_rows` over what lies there each time."""
     library, state = _library(scored), ContextAddresses.of(context)
     if library is None or not state.is_state:
         return None
@@ -89,7 +99,8 @@ def advance_call(
         positions=state.positions,
         reached=state.hidden,
     )
-    return library.call("talkahead_advance_again", given, tree, scored, outcome, state, added), added
+    advance = library.call("talkahead_advance_again", given, tree, scored, outcome, state, added)
+    return AdvanceCall(advance, added)
 
 
 def longest(
@@ -116,6 +127,31 @@ def longest(
     return call.accepted
 
 
+def longest_call(
+    tree: TokenTree,
+    scored: Scored,
+    context: Context,
+    *,
+    trials: int,
+    top_k: int,
+    eos_top_k: int,
+    eos: int,
+) -> AcceptCall | None:
+    """`longest`, see `Verifier.call`."""
+    library = _library(scored)
+    if library is None:
+        return None
+    walk = _Call.of(tree, scored, context, trials)
+    leniency = _leniency(top_k=top_k, eos_top_k=eos_top_k, eos=eos)
+    given = _Lengthening(
+        step=pointer(walk.step),
+        leniency=pointer(leniency),
+        memory=walk.room,
+        outcome=pointer(walk.outcome),
+    )
+    return AcceptCall(library.call("talkahead_longest_again", given, walk, leniency), walk.accepted)
+
+
 def ratio(
     tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
 ) -> Accepted | None:
@@ -131,6 +167,27 @@ def ratio(
         *(table.zeros, call.room, call.outcome_at),
     )
     return call.accepted
+
+
+def ratio_call(
+    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
+) -> AcceptCall | None:
+    """`ratio`, see `Verifier.call`."""
+    library, draft = _library(scored), tree.draft_probs
+    if library is None or (draft is not None and not NativeSampler.fits(draft)):
+        return None
+    walk = _Call.of(tree, scored, context)
+    table = _Coarse(groups, walk.vocabulary)
+    given = _Weighing(
+        step=pointer(walk.step),
+        labels=pointer(table.labels),
+        draft=None if draft is None else draft.data_ptr(),
+        bias=bias,
+        zeros=table.zeros,
+        memory=walk.room,
+        outcome=pointer(walk.outcome),
+    )
+    return AcceptCall(library.call("talkahead_ratio_again", given, walk, table, draft), walk.accepted)
 
 
 def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
@@ -211,9 +268,10 @@ class _Coarse:
         members, starts, owners, owner_starts = [one.data_ptr() for one in runs] or (None,) * 4
         zeros = torch.zeros(load_library(SOURCE).talkahead_ratio_room(vocabulary, count), dtype=torch.uint8)
         self._held = (groups, runs, zeros)
-        self.labels_at = byref(
-            _Labels(count=count, members=members, starts=starts, owners=owners, owner_starts=owner_starts)
+        self.labels = _Labels(
+            count=count, members=members, starts=starts, owners=owners, owner_starts=owner_starts
         )
+        self.labels_at = byref(self.labels)
         self.zeros = zeros.data_ptr()
 
 

@@ -8,7 +8,7 @@ from typing import Self
 from torch import Tensor
 
 from talkahead.speculation import native_walk
-from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
 from talkahead.speculation.draws import trial_streams
 from talkahead.speculation.longest_path import accept_longest
 from talkahead.speculation.plain_step import accept_root
@@ -39,9 +39,17 @@ class ToleranceVerifier:
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
             return accept_root(tree, scored, context)
-        limits = {"trials": self.trials, "top_k": 0, "eos_top_k": 0, "eos": self.eos}
-        accepted = native_walk.longest(tree, scored, context, **limits)
+        accepted = native_walk.longest(tree, scored, context, **self._limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+        if tree.shape.is_root_alone:
+            return native_walk.match_call(tree, scored, context)
+        return native_walk.longest_call(tree, scored, context, **self._limits)
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        return {"trials": self.trials, "top_k": 0, "eos_top_k": 0, "eos": self.eos}
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 
 from talkahead.speculation import native_walk
-from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
+from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
 from talkahead.speculation.longest_path import accept_longest
 from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import draw_several
@@ -40,9 +40,17 @@ class TopkVerifier:
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         if tree.shape.is_root_alone:
             return accept_root(tree, scored, context)
-        limits = {"trials": 1, "top_k": self.top_k, "eos_top_k": self.eos_top_k, "eos": self.eos}
-        accepted = native_walk.longest(tree, scored, context, **limits)
+        accepted = native_walk.longest(tree, scored, context, **self._limits)
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+        if tree.shape.is_root_alone:
+            return native_walk.match_call(tree, scored, context)
+        return native_walk.longest_call(tree, scored, context, **self._limits)
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        return {"trials": 1, "top_k": self.top_k, "eos_top_k": self.eos_top_k, "eos": self.eos}
 
     def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
         """What `accept` does, on any device and in any precision."""

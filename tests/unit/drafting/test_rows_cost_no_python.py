@@ -54,6 +54,10 @@ class Growing(MatchVerifier):
             pass
         return super().accept(tree, scored, context)
 
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> None:
+        """None: it is Python."""
+        return None
+
 
 def method_of(crowd: Crowd, pair: tuple[str, str]) -> Method:
     drafter, verifier = pair

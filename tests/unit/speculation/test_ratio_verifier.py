@@ -92,6 +92,10 @@ class WrongResidual(RatioVerifier):
         drawn = draw(scored.logits[rows, last][:, None], context.settings, keys_of(tree.num_rows, 9), places)
         return dataclasses.replace(accepted, next_roots=drawn)
 
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> None:
+        """None: it is Python."""
+        return None
+
 
 class WrongDraft(RatioVerifier):
     """Believes that siblings without replacement were drawn independently."""
@@ -103,6 +107,10 @@ class WrongDraft(RatioVerifier):
             for child in children:
                 probs[:, child] = tree.draft_probs[:, children[0]]
         return super().accept(dataclasses.replace(tree, draft_probs=probs), scored, context)
+
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> None:
+        """None: it is Python."""
+        return None
 
 
 @pytest.mark.parametrize(

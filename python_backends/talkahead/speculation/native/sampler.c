@@ -647,7 +647,7 @@ void talkahead_advance(int64_t streams, int64_t nodes, int64_t width, const int6
     }
 }
 
-/* Both of the same rows again and again: of those of engine/native/steps.c. */
+/* All of them of the same rows again and again: of those of engine/native/steps.c. */
 struct matching {
     const struct step *step;
     float *memory;
@@ -656,6 +656,33 @@ struct matching {
 
 int talkahead_match_again(const struct matching *own) {
     talkahead_match(own->step, own->memory, own->outcome);
+    return 0;
+}
+
+struct lengthening {
+    const struct step *step;
+    const struct leniency *leniency;
+    float *memory;
+    const struct outcome *outcome;
+};
+
+int talkahead_longest_again(const struct lengthening *own) {
+    talkahead_longest(own->step, own->leniency, own->memory, own->outcome);
+    return 0;
+}
+
+struct weighing {
+    const struct step *step;
+    const struct labels *labels;
+    const float *draft;
+    double bias;
+    int64_t *zeros;
+    float *memory;
+    const struct outcome *outcome;
+};
+
+int talkahead_ratio_again(const struct weighing *own) {
+    talkahead_ratio(own->step, own->labels, own->draft, own->bias, own->zeros, own->memory, own->outcome);
     return 0;
 }
 

@@ -29,6 +29,7 @@ from talkahead.engine.method import Method
 from talkahead.engine.native_steps import NativeSteps, ScoreRoom, Stop
 from talkahead.engine.slot_state import SlotState
 from talkahead.engine.step_graphs import StepGraphs, StepKind, StepOutcome
+from talkahead.speculation import native_walk
 from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier
 from talkahead.speculation.history_rules import HistoryRules
@@ -39,6 +40,8 @@ from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 _METHODS = 64
 """Kept at once, under rules."""
+_NATIVE_STEPS = 256
+"""Kept at once: of a method, for each number of rows and of nodes."""
 _NO_HISTORY = torch.zeros(0, dtype=torch.int64)
 
 
@@ -178,7 +181,9 @@ class DecodeStep:
         self._layout: _BatchLayout | None = None
         self._state = SlotState(backbone)
         self._room = lru_cache(maxsize=None)(self._state.room)
-        self._native_steps = lru_cache(_METHODS)(self._make_native_steps)
+        self._native_steps = lru_cache(_NATIVE_STEPS)(self._make_native_steps)
+        self._in_common: dict[Hashable, Any] = {}
+        """What native steps keep, all together."""
         self._scores = ScoreRoom()
         self.graphs: StepGraphs | None = None
         if recorder is not None:
@@ -352,8 +357,11 @@ class DecodeStep:
     def _make_native_steps(self, method: Method, nodes: int | None, count: int) -> NativeSteps | None:
         if method.looks_back or not isinstance(self._backbone, NativeDecoder):
             return None
-        context = replace(self._room(count), draft_request=method.draft_request(nodes), kept={})
-        return NativeSteps.of(method, self._backbone, context, self._scores)
+        kept = dict(self._in_common)
+        context = replace(self._room(count), draft_request=method.draft_request(nodes), kept=kept)
+        steps = NativeSteps.of(method, self._backbone, context, self._scores)
+        self._in_common = {key: value for key, value in kept.items() if key == native_walk.MEMORY}
+        return steps
 
     # One operation after another
 

@@ -32,6 +32,9 @@ _Matching, _Lengthening, _Weighing, _Advancing = (
     native_struct(SOURCE, name) for name in ("matching", "lengthening", "weighing", "advancing")
 )
 
+MEMORY = "memory of walks"
+"""Where a context keeps what they work in. Contexts whose steps are taken by turns may have one together."""
+
 
 def _outcome(accepted: Accepted) -> NativeStruct:
     """Of contiguous tensors, which it holds."""
@@ -243,7 +246,9 @@ class _Call:
             residual_purpose=Purpose.RESIDUAL,
             trial_purpose=Purpose.TRIAL,
         )
-        memory = torch.empty(load_library(SOURCE).talkahead_draw_workspace(vocabulary))
+        memory = context.keep(
+            MEMORY, lambda: torch.empty(load_library(SOURCE).talkahead_draw_workspace(vocabulary))
+        )
         self._held = (known, shape.parent_row, memory)
         self._read: tuple[Tensor, ...] = ()  # as long as C points at them
         self.outcome = _outcome(self.accepted)

@@ -62,7 +62,7 @@ class TimedStep(DecodeStep):
         began = time.thread_time()
         drawn = super().run(slots, stop)
         self._watch.steps_s += time.thread_time() - began
-        self._watch.row_steps += len(slots)
+        self._watch.row_steps += drawn.by_step.size
         return drawn
 
 

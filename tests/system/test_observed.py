@@ -28,6 +28,8 @@ RULES = yaml.safe_load((FOLDER / "files" / "alerts.yaml").read_text(encoding="ut
 SHOWN = [line.expression for question in QUESTIONS for panel in question.panels for line in panel.lines]
 STREAMS = 20
 """More than there are slots, so that some wait."""
+TEXT = " ".join(SENTENCES[:2])
+"""Of a load that lasts for some scrapes, so that one of them finds a window in flight."""
 REFUSED = 'sum(increase(talkahead_refused_requests_total{code="INVALID_ARGUMENT"}[5m]))'
 STILL = {
     "talkahead_slots",
@@ -60,7 +62,7 @@ def make_load(client: Client) -> None:
     with ThreadPoolExecutor(STREAMS) as pool:
         streams = [
             # With the least urgency: nobody is refused, however slow the machine is.
-            client.speak(SENTENCES[0], seed=seed, drafter="heads", pin_draft=True, urgency=1)
+            client.speak(TEXT, seed=seed, drafter="heads", pin_draft=True, urgency=1)
             for seed in range(STREAMS)
         ]
         list(pool.map(hear, streams))

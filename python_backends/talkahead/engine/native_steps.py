@@ -86,8 +86,10 @@ class ScoreRoom:
     def of(self, tree: TokenTree, backbone: NativeDecoder) -> Scored:
         shape, nodes = (tree.num_rows, tree.num_nodes), tree.num_rows * tree.num_nodes
         if nodes > len(self._logits):
-            self._logits = torch.empty(nodes, backbone.vocab_size)
-            self._hidden = torch.empty(nodes, backbone.hidden_size)
+            # Those that were made before keep theirs: twice as large each time, all take no more than one more.
+            size = 1 << (nodes - 1).bit_length()
+            self._logits = torch.empty(size, backbone.vocab_size)
+            self._hidden = torch.empty(size, backbone.hidden_size)
         return Scored(self._logits[:nodes].view(*shape, -1), self._hidden[:nodes].view(*shape, -1))
 
 

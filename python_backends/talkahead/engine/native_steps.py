@@ -86,7 +86,7 @@ class ScoreRoom:
     def of(self, tree: TokenTree, backbone: NativeDecoder) -> Scored:
         shape, nodes = (tree.num_rows, tree.num_nodes), tree.num_rows * tree.num_nodes
         if nodes > len(self._logits):
-            # Those that were made before keep theirs: twice as large each time, all take no more than one more.
+            # What was made before keeps its own: as each is twice as large, all take no more than one more.
             size = 1 << (nodes - 1).bit_length()
             self._logits = torch.empty(size, backbone.vocab_size)
             self._hidden = torch.empty(size, backbone.hidden_size)

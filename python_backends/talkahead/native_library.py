@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from talkahead.cache_places import cache_places
 from talkahead.config import child_environment, compiler_setting
@@ -39,10 +40,22 @@ class NativeUnavailable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class NativeCall:
-    """A function of a library, for native callers, and the struct that it is given each time."""
+    """A function of a library and the struct that it is given each time, by Python or by native callers."""
 
-    address: int
+    function: Any
     given: NativeStruct
+
+    def run(self) -> int:
+        """What the function returns: 0, unless it was given what does not fit."""
+        result: int = self.function(ctypes.byref(self.given))
+        return result
+
+    @property
+    def address(self) -> int:
+        """Of the function."""
+        address = ctypes.cast(self.function, ctypes.c_void_p).value
+        assert address is not None
+        return address
 
 
 class NativeLibrary(SimpleNamespace):
@@ -64,10 +77,8 @@ class NativeLibrary(SimpleNamespace):
         """Args:
         held: what the struct points at, as long as there is a call.
         """
-        address = self.address(name)
-        assert address is not None
         given.held = held
-        return NativeCall(address, given)
+        return NativeCall(getattr(self, name), given)
 
 
 @lru_cache(maxsize=8)

@@ -140,18 +140,8 @@ class NativeTree:
 
     def grow(self, context: Context) -> Tensor:
         """int64 [S, N], the root first; it holds until the next call with this context."""
-        own = ContextAddresses.of(context)
-        to_come, tokens = context.keep((self, "draws"), lambda: self._to_come(context, own))
-        self._heads.library.talkahead_grow(
-            byref(self._heads.heads),
-            byref(self._growth),
-            byref(to_come),
-            self._heads.memory.data_ptr(),
-            len(tokens),
-            own.hidden,
-            own.roots,
-            tokens.data_ptr(),
-        )
+        grow, tokens = context.keep(self, lambda: self.call(context))
+        grow.run()
         return tokens
 
     def call(self, context: Context) -> tuple[NativeCall, Tensor]:
@@ -169,7 +159,7 @@ class NativeTree:
             tokens=tokens.data_ptr(),
         )
         library = self._heads.library
-        return library.call("talkahead_grow_again", given, self, to_come, own, tokens), tokens
+        return library.call("talkahead_grow", given, self, to_come, own, tokens), tokens
 
     def _to_come(self, context: Context, own: ContextAddresses) -> tuple[NativeStruct, Tensor]:
         """What guesses are made for, and room for the trees."""

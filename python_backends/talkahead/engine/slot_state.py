@@ -129,7 +129,6 @@ class SlotState:
             frames=self._frames[:0],
             keys=like(self._keys),
             settings=SamplingSettings(*map(like, self._settings.columns)),
-            kept={},
         )
 
     def fill(self, room: Context, rows: Rows) -> None:

@@ -108,15 +108,11 @@ class SlotTable:
         """The slot's owner has nothing to do before there are so many frames, or its speech ends."""
         self._wake_at[slot] = count
 
-    def tokens_until_due(self, slots: Sequence[int]) -> npt.NDArray[np.int64]:
-        """int64 [S], see `tokens_left`."""
-        own = np.array(slots)
-        left: npt.NDArray[np.int64] = self._wake_at[own] - self.counts[own]
+    def tokens_left(self, slots: Sequence[int]) -> npt.NDArray[np.int64]:
+        """int64 [S], until each slot's owner has something to do, unless its speech ends before."""
+        own = np.array(slots, dtype=np.int64)
+        left: npt.NDArray[np.int64] = np.maximum(self._wake_at[own] - self.counts[own], 0)
         return left
-
-    def tokens_left(self, slot: int) -> int:
-        """Until the slot's owner has something to do, unless its speech ends before."""
-        return max(int(self._wake_at[slot] - self.counts[slot]), 0)
 
     def charge(self, slots: npt.NDArray[np.int64], seconds: float) -> None:
         """A step of these slots took so long."""

@@ -201,7 +201,7 @@ class TalkerLoop:
 
     def _run_step(self, slots: list[int]) -> None:
         before = self._clock()
-        stop = Stop(self._table.tokens_until_due(slots), self._bell, _LONGEST_STRIDE_S)
+        stop = Stop(self._table.tokens_left(slots), self._bell, _LONGEST_STRIDE_S)
         drawn = self._step.run(slots, stop)
         self._table.charge(drawn.slots, self._clock() - before)
         due = self._table.add(drawn)
@@ -214,10 +214,11 @@ class TalkerLoop:
             self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
+        holders = [(slot, stream) for slot, stream in self._holders() if not stream.is_blocked]
+        lacks_s = self._table.tokens_left([slot for slot, _ in holders]) / self._tokens_per_s
         contenders = [
-            stream.contends(slot, self._table.tokens_left(slot) / self._tokens_per_s)
-            for slot, stream in self._holders()
-            if not stream.is_blocked
+            stream.contends(slot, lacks)
+            for (slot, stream), lacks in zip(holders, lacks_s.tolist(), strict=True)
         ]
         choice = choose(
             contenders,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from talkahead.errors import BadRequest
+from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import walk, walk_call
+from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
@@ -44,4 +45,4 @@ class GroupsVerifier:
         return walk(tree, scored, context, self.groups)
 
     def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        return walk_call(tree, scored, context, self.groups)
+        return native_walk.ratio_call(tree, scored, context, self.groups, 0.0)

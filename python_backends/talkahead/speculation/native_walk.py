@@ -8,7 +8,7 @@ Shapes: B rows, N nodes, M nodes of a path at most, V vocabulary, D hidden size.
 
 from __future__ import annotations
 
-from ctypes import byref, pointer
+from ctypes import pointer
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -56,12 +56,7 @@ def _leniency(**limits: int) -> NativeStruct:
 
 def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
     """What `MatchVerifier` accepts."""
-    library = _library(scored)
-    if library is None:
-        return None
-    call = _Call.of(tree, scored, context)
-    library.talkahead_match(call.step_at, call.room, call.outcome_at)
-    return call.accepted
+    return _run(match_call(tree, scored, context))
 
 
 def match_call(tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
@@ -69,9 +64,89 @@ def match_call(tree: TokenTree, scored: Scored, context: Context) -> AcceptCall 
     library = _library(scored)
     if library is None:
         return None
-    walk = _Call.of(tree, scored, context)
-    given = _Matching(step=pointer(walk.step), memory=walk.room, outcome=pointer(walk.outcome))
-    return AcceptCall(library.call("talkahead_match_again", given, walk), walk.accepted)
+    walk = _Walk.of(tree, scored, context)
+
+    def make() -> AcceptCall:
+        call = library.call("talkahead_match", _Matching(**walk.given), walk)
+        return AcceptCall(call, walk.accepted)
+
+    return context.keep((match, tree.shape), make)
+
+
+def longest(
+    tree: TokenTree, scored: Scored, context: Context, *, trials: int, **limits: int
+) -> Accepted | None:
+    """What `accept_longest` accepts of nodes among the draws, or, if `top_k` is not 0, among the best tokens.
+
+    Args:
+        trials: draws at each node.
+        limits: top_k, eos_top_k and eos.
+    """
+    return _run(longest_call(tree, scored, context, trials=trials, **limits))
+
+
+def longest_call(
+    tree: TokenTree, scored: Scored, context: Context, *, trials: int, **limits: int
+) -> AcceptCall | None:
+    """`longest`, see `Verifier.call`; of roots alone it is `match`."""
+    if tree.shape.is_root_alone:
+        return match_call(tree, scored, context)
+    library = _library(scored)
+    if library is None:
+        return None
+    walk, leniency = _Walk.of(tree, scored, context, trials), _leniency(**limits)
+
+    def make() -> AcceptCall:
+        given = _Lengthening(leniency=pointer(leniency), **walk.given)
+        return AcceptCall(library.call("talkahead_longest", given, walk, leniency), walk.accepted)
+
+    return context.keep((longest, tree.shape, trials, *sorted(limits.items())), make)
+
+
+def ratio(
+    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
+) -> Accepted | None:
+    """What `rejection_walk.walk` accepts: by groups, or by token where there are none."""
+    return _run(ratio_call(tree, scored, context, groups, bias))
+
+
+def ratio_call(
+    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
+) -> AcceptCall | None:
+    """`ratio`, see `Verifier.call`; of roots alone it is `match`."""
+    if tree.shape.is_root_alone:
+        return match_call(tree, scored, context)
+    library, draft = _library(scored), tree.draft_probs
+    if library is None or (draft is not None and not NativeSampler.fits(draft)):
+        return None
+    walk = _Walk.of(tree, scored, context)
+
+    def make() -> AcceptCall:
+        table = _Coarse(groups, walk.vocabulary)
+        labels = pointer(table.labels)
+        given = _Weighing(labels=labels, draft=None, bias=bias, zeros=table.zeros, **walk.given)
+        return AcceptCall(library.call("talkahead_ratio", given, walk, table), walk.accepted)
+
+    call = context.keep((ratio, tree.shape, groups, bias), make)
+    walk.draft = None if draft is None else draft.contiguous()
+    call.accept.given.draft = None if walk.draft is None else walk.draft.data_ptr()
+    return call
+
+
+def _run(call: AcceptCall | None) -> Accepted | None:
+    if call is None:
+        return None
+    call.accept.run()
+    return call.accepted
+
+
+def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
+    """What `next_roots.advance_rows` does and returns."""
+    call = advance_call(tree, scored, accepted, context)
+    if call is None:
+        return None
+    call.advance.run()
+    return call.added
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,118 +158,7 @@ class AdvanceCall:
 
 
 def advance_call(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> AdvanceCall | None:
-    """`advance_rows` over what lies there each time."""
-    library, state = _library(scored), ContextAddresses.of(context)
-    if library is None or not state.is_state:
-        return None
-    count, nodes, width = scored.hidden.shape
-    added = torch.empty(count, accepted.path.shape[1], 1, dtype=torch.int64)
-    outcome = _outcome(accepted)
-    given = _Advancing(
-        streams=count,
-        nodes=nodes,
-        width=width,
-        tokens=tree.ids.data_ptr(),
-        hidden=scored.hidden.data_ptr(),
-        accepted=pointer(outcome),
-        added=added.data_ptr(),
-        roots=state.roots,
-        positions=state.positions,
-        reached=state.hidden,
-    )
-    advance = library.call("talkahead_advance_again", given, tree, scored, outcome, state, added)
-    return AdvanceCall(advance, added)
-
-
-def longest(
-    tree: TokenTree,
-    scored: Scored,
-    context: Context,
-    *,
-    trials: int,
-    top_k: int,
-    eos_top_k: int,
-    eos: int,
-) -> Accepted | None:
-    """What `accept_longest` accepts of nodes among the draws, or, if `top_k` is not 0, among the best tokens.
-
-    Args:
-        trials: draws at each node.
-    """
-    library = _library(scored)
-    if library is None:
-        return None
-    call = _Call.of(tree, scored, context, trials)
-    leniency = _leniency(top_k=top_k, eos_top_k=eos_top_k, eos=eos)
-    library.talkahead_longest(call.step_at, byref(leniency), call.room, call.outcome_at)
-    return call.accepted
-
-
-def longest_call(
-    tree: TokenTree,
-    scored: Scored,
-    context: Context,
-    *,
-    trials: int,
-    top_k: int,
-    eos_top_k: int,
-    eos: int,
-) -> AcceptCall | None:
-    """`longest`, see `Verifier.call`."""
-    library = _library(scored)
-    if library is None:
-        return None
-    walk = _Call.of(tree, scored, context, trials)
-    leniency = _leniency(top_k=top_k, eos_top_k=eos_top_k, eos=eos)
-    given = _Lengthening(
-        step=pointer(walk.step),
-        leniency=pointer(leniency),
-        memory=walk.room,
-        outcome=pointer(walk.outcome),
-    )
-    return AcceptCall(library.call("talkahead_longest_again", given, walk, leniency), walk.accepted)
-
-
-def ratio(
-    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
-) -> Accepted | None:
-    """What `rejection_walk.walk` accepts: by groups, or by token where there are none."""
-    library, draft = _library(scored), tree.draft_probs
-    if library is None or (draft is not None and not NativeSampler.fits(draft)):
-        return None
-    call = _Call.of(tree, scored, context)
-    table = context.keep((_Coarse, groups), lambda: _Coarse(groups, call.vocabulary))
-    draft = None if draft is None else draft.contiguous()
-    library.talkahead_ratio(
-        *(call.step_at, table.labels_at, None if draft is None else draft.data_ptr(), bias),
-        *(table.zeros, call.room, call.outcome_at),
-    )
-    return call.accepted
-
-
-def ratio_call(
-    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
-) -> AcceptCall | None:
-    """`ratio`, see `Verifier.call`."""
-    library, draft = _library(scored), tree.draft_probs
-    if library is None or (draft is not None and not NativeSampler.fits(draft)):
-        return None
-    walk = _Call.of(tree, scored, context)
-    table = _Coarse(groups, walk.vocabulary)
-    given = _Weighing(
-        step=pointer(walk.step),
-        labels=pointer(table.labels),
-        draft=None if draft is None else draft.data_ptr(),
-        bias=bias,
-        zeros=table.zeros,
-        memory=walk.room,
-        outcome=pointer(walk.outcome),
-    )
-    return AcceptCall(library.call("talkahead_ratio_again", given, walk, table, draft), walk.accepted)
-
-
-def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
-    """What `next_roots.advance_rows` does and returns."""
+    """`advance_rows` over what lies there each time; what does not lie in order, as it is now."""
     library, state = _library(scored), ContextAddresses.of(context)
     if library is None or not NativeSampler.fits(scored.hidden) or not state.is_state:
         return None
@@ -205,20 +169,29 @@ def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: C
     )
     most = accepted.path.shape[1]
     added = context.keep(("added", most), lambda: torch.empty(count, most, 1, dtype=torch.int64))
-    library.talkahead_advance(
-        *(count, nodes, width, tokens.data_ptr(), hidden.data_ptr(), byref(outcome)),
-        *(added.data_ptr(), state.roots, state.positions, state.hidden),
+    given = _Advancing(
+        streams=count,
+        nodes=nodes,
+        width=width,
+        tokens=tokens.data_ptr(),
+        hidden=hidden.data_ptr(),
+        accepted=pointer(outcome),
+        added=added.data_ptr(),
+        roots=state.roots,
+        positions=state.positions,
+        reached=state.hidden,
     )
-    return added
+    advance = library.call("talkahead_advance", given, tokens, hidden, outcome, state, added)
+    return AdvanceCall(advance, added)
 
 
-class _Call:
+class _Walk:
     """The arguments of a walk over trees of one shape, and what it fills; a context keeps it.
 
     Attributes:
         accepted: what the walk accepted.
-        step, outcome: as C takes them, and `step_at`, `outcome_at` by reference.
-        room: where it works.
+        given: what all of them are given in C.
+        draft: what some are given besides, as long as C points at it.
     """
 
     def __init__(self, shape: TreeShape, vocabulary: int, context: Context, trials: int) -> None:
@@ -229,7 +202,7 @@ class _Call:
             torch.empty(count, dtype=torch.int64),
             torch.empty(count, 1, dtype=torch.int64),
         )
-        self.step = _Step(
+        self._step = _Step(
             streams=count,
             nodes=len(shape),
             vocabulary=vocabulary,
@@ -249,19 +222,20 @@ class _Call:
         memory = context.keep(
             MEMORY, lambda: torch.empty(load_library(SOURCE).talkahead_draw_workspace(vocabulary))
         )
-        self._held = (known, shape.parent_row, memory)
+        self._held: tuple[object, ...] = (known, shape.parent_row, memory)
         self._read: tuple[Tensor, ...] = ()  # as long as C points at them
-        self.outcome = _outcome(self.accepted)
-        self.step_at, self.outcome_at = byref(self.step), byref(self.outcome)
-        self.room = memory.data_ptr()
+        self.draft: Tensor | None = None
+        outcome = _outcome(self.accepted)
+        self.given = {"step": pointer(self._step), "memory": memory.data_ptr(), "outcome": pointer(outcome)}
+        self._held += (outcome,)
 
     @classmethod
     def of(cls, tree: TokenTree, scored: Scored, context: Context, trials: int = 1) -> Self:
         vocabulary = scored.logits.shape[2]
-        call = context.keep((cls, tree.shape, trials), lambda: cls(tree.shape, vocabulary, context, trials))
-        call._read = logits, tokens = scored.logits.contiguous(), tree.ids.contiguous()
-        call.step.logits, call.step.tokens = logits.data_ptr(), tokens.data_ptr()
-        return call
+        walk = context.keep((cls, tree.shape, trials), lambda: cls(tree.shape, vocabulary, context, trials))
+        walk._read = logits, tokens = scored.logits.contiguous(), tree.ids.contiguous()
+        walk._step.logits, walk._step.tokens = logits.data_ptr(), tokens.data_ptr()
+        return walk
 
 
 class _Coarse:
@@ -276,7 +250,6 @@ class _Coarse:
         self.labels = _Labels(
             count=count, members=members, starts=starts, owners=owners, owner_starts=owner_starts
         )
-        self.labels_at = byref(self.labels)
         self.zeros = zeros.data_ptr()
 
 

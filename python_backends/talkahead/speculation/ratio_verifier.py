@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import walk, walk_call
+from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
@@ -31,4 +32,4 @@ class RatioVerifier:
         return walk(tree, scored, context)
 
     def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        return walk_call(tree, scored, context)
+        return native_walk.ratio_call(tree, scored, context, None, 0.0)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from talkahead.speculation import native_walk
-from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Scored
+from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose, draw_keys, exponentials, uniforms
 from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import probabilities
@@ -70,19 +70,6 @@ def walk(
         return accept_root(tree, scored, context)
     accepted = native_walk.ratio(tree, scored, context, groups, bias)
     return walk_in_torch(tree, scored, context, groups, bias) if accepted is None else accepted
-
-
-def walk_call(
-    tree: TokenTree,
-    scored: Scored,
-    context: Context,
-    groups: SimilarityGroups | None = None,
-    bias: float = 0.0,
-) -> AcceptCall | None:
-    """`walk`, see `Verifier.call`."""
-    if tree.shape.is_root_alone:
-        return native_walk.match_call(tree, scored, context)
-    return native_walk.ratio_call(tree, scored, context, groups, bias)
 
 
 def walk_in_torch(

@@ -44,8 +44,6 @@ class TopkVerifier:
         return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
 
     def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        if tree.shape.is_root_alone:
-            return native_walk.match_call(tree, scored, context)
         return native_walk.longest_call(tree, scored, context, **self._limits)
 
     @property

@@ -51,7 +51,7 @@ class Striding(NativeCrowd):
 
     def stride(self, seconds: float = LONG_S, tokens: Sequence[int] | None = None) -> Drawn:
         slots = [one.slot for one in self.speaking]
-        until = self.table.tokens_until_due(slots) if tokens is None else np.array(tokens)
+        until = self.table.tokens_left(slots) if tokens is None else np.array(tokens)
         return self.step.run(slots, Stop(until, self.bell, seconds))
 
     def run(self, speakers: Sequence[Speaker]) -> None:
@@ -116,7 +116,7 @@ def test_they_go_on_with_other_rows_and_with_single_steps_between(llama: Llama) 
     turn = 0
     while here := mixed.speaking:
         some = [one.slot for one in here[turn % 2 :] or here]
-        stop = Stop(np.minimum(mixed.table.tokens_until_due(some), 3), mixed.bell, LONG_S)
+        stop = Stop(np.minimum(mixed.table.tokens_left(some), 3), mixed.bell, LONG_S)
         mixed.table.add(mixed.step.run(some, stop if turn % 3 else None))
         mixed.leave_ended()
         turn += 1

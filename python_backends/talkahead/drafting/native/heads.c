@@ -159,31 +159,7 @@ static void grow_level(const struct heads *heads, const struct growth *growth, c
     }
 }
 
-/* tokens [S, N], the root's first: the trees that grow from roots [S] and the hidden states [S, D] that drew them. */
-void talkahead_grow(const struct heads *heads, const struct growth *growth, const struct to_come *to_come, char *memory,
-                    int64_t rows, const float *hidden, const int64_t *roots, int64_t *tokens) {
-    struct heads_room room;
-    int64_t size = heads->hidden, stream = 0;
-    lay_out_heads(heads, memory, &room);
-    for (int64_t count; rows > 0; rows -= count, stream += count, hidden += count * size, roots += count,
-                 tokens += count * growth->nodes) {
-        const int64_t *grows = growth->grows;
-        count = least(rows, CHUNK / growth->most);
-        for (int64_t row = 0; row < count; row++) {
-            tokens[row * growth->nodes] = roots[row];
-            tell(heads, hidden + row * size, roots[row], room.seen + row * size);
-        }
-        for (int64_t level = 0, first = 1, growing = 1; level < growth->depth; level++) {
-            grow_level(heads, growth, to_come, stream, level, growing, first, grows, count, tokens, &room);
-            float *seen = room.next;
-            room.next = room.seen, room.seen = seen;
-            first += growth->sizes[level], growing = growth->grown[level], grows += growing;
-        }
-    }
-    leave(&room.stage.bench);
-}
-
-/* For the same rows again and again: of those of engine/native/steps.c. */
+/* What there is to be grown, for engine/native/steps.c too. */
 struct growing {
     const struct heads *heads;
     const struct growth *growth;
@@ -195,7 +171,31 @@ struct growing {
     int64_t *tokens;
 };
 
-int talkahead_grow_again(const struct growing *own) {
-    talkahead_grow(own->heads, own->growth, own->to_come, own->memory, own->rows, own->hidden, own->roots, own->tokens);
+/* tokens [S, N], the root's first: the trees that grow from roots [S] and the hidden states [S, D] that drew them. */
+int talkahead_grow(const struct growing *own) {
+    const struct heads *heads = own->heads;
+    const struct growth *growth = own->growth;
+    const float *hidden = own->hidden;
+    const int64_t *roots = own->roots;
+    int64_t *tokens = own->tokens, rows = own->rows;
+    struct heads_room room;
+    int64_t size = heads->hidden, stream = 0;
+    lay_out_heads(heads, own->memory, &room);
+    for (int64_t count; rows > 0; rows -= count, stream += count, hidden += count * size, roots += count,
+                 tokens += count * growth->nodes) {
+        const int64_t *grows = growth->grows;
+        count = least(rows, CHUNK / growth->most);
+        for (int64_t row = 0; row < count; row++) {
+            tokens[row * growth->nodes] = roots[row];
+            tell(heads, hidden + row * size, roots[row], room.seen + row * size);
+        }
+        for (int64_t level = 0, first = 1, growing = 1; level < growth->depth; level++) {
+            grow_level(heads, growth, own->to_come, stream, level, growing, first, grows, count, tokens, &room);
+            float *seen = room.next;
+            room.next = room.seen, room.seen = seen;
+            first += growth->sizes[level], growing = growth->grown[level], grows += growing;
+        }
+    }
+    leave(&room.stage.bench);
     return 0;
 }

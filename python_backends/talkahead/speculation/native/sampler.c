@@ -406,9 +406,17 @@ static int64_t plain_draw(const struct step *step, int64_t stream, int64_t node,
     return first_of(&support, key_behind(step, stream, 0, depth, step->token_purpose));
 }
 
+/* What functions take that engine/native/steps.c calls: a single struct. Their result says that all was done. */
+struct matching {
+    const struct step *step;
+    float *memory;
+    const struct outcome *outcome;
+};
+
 /* match_verifier.py */
-void talkahead_match(const struct step *step, float *memory, const struct outcome *outcome) {
-    struct room room = room_in(memory, step->vocabulary);
+int talkahead_match(const struct matching *own) {
+    const struct step *step = own->step;
+    struct room room = room_in(own->memory, step->vocabulary);
     for (int64_t stream = 0; stream < step->streams; stream++) {
         const int64_t *tokens = step->tokens + stream * step->nodes;
         int64_t node = 0, child = 0, drawn = 0;
@@ -418,8 +426,9 @@ void talkahead_match(const struct step *step, float *memory, const struct outcom
             child = next_child(step, node, node);
             while (child >= 0 && tokens[child] != drawn) child = next_child(step, node, child);
         }
-        tell(step, outcome, stream, node, drawn);
+        tell(step, own->outcome, stream, node, drawn);
     }
+    return 0;
 }
 
 /* How a node passes: it is among the draws behind its parent, or, if `top_k` is not 0, among the best tokens there. */
@@ -467,10 +476,18 @@ static int64_t visit_children(const struct step *step, const struct leniency *le
     return draws[0];
 }
 
+struct lengthening {
+    const struct step *step;
+    const struct leniency *leniency;
+    float *memory;
+    const struct outcome *outcome;
+};
+
 /* longest_path.py */
-void talkahead_longest(const struct step *step, const struct leniency *leniency, float *memory,
-                       const struct outcome *outcome) {
-    struct room room = room_in(memory, step->vocabulary);
+int talkahead_longest(const struct lengthening *own) {
+    const struct step *step = own->step;
+    const struct leniency *leniency = own->leniency;
+    struct room room = room_in(own->memory, step->vocabulary);
     for (int64_t stream = 0; stream < step->streams; stream++) {
         struct visit visits[step->nodes];
         int64_t first[step->nodes], best = 0;
@@ -487,8 +504,9 @@ void talkahead_longest(const struct step *step, const struct leniency *leniency,
                 best = node;
         }
         if (first[best] < 0) first[best] = plain_draw(step, stream, best, visits[best].depth, room);
-        tell(step, outcome, stream, best, first[best]);
+        tell(step, own->outcome, stream, best, first[best]);
     }
+    return 0;
 }
 
 /* similarity_groups.py, with one more start at the end of each list; without members, tokens are their own labels. */
@@ -589,13 +607,26 @@ int64_t talkahead_ratio_room(int64_t vocabulary, int64_t labels) {
     return (vocabulary + 3 * labels) * sizeof(float) + labels * sizeof(int64_t);
 }
 
+struct weighing {
+    const struct step *step;
+    const struct labels *labels;
+    const float *draft;
+    double bias;
+    int64_t *zeros;
+    float *memory;
+    const struct outcome *outcome;
+};
+
 /* rejection_walk.py
  *
  * `draft` [S, N, V] is what each node was drawn from; null: each was certain.
  */
-void talkahead_ratio(const struct step *step, const struct labels *labels, const float *draft, double bias,
-                     int64_t *zeros, float *memory, const struct outcome *outcome) {
-    struct room room = room_in(memory, step->vocabulary);
+int talkahead_ratio(const struct weighing *own) {
+    const struct step *step = own->step;
+    const struct labels *labels = own->labels;
+    const float *draft = own->draft;
+    int64_t *zeros = own->zeros;
+    struct room room = room_in(own->memory, step->vocabulary);
     float *masses = (float *)(zeros + labels->count), *certain = masses + 3 * labels->count;
     struct target target = {
         .live = zeros, .masses = masses, .left = masses + labels->count, .rests = masses + 2 * labels->count};
@@ -610,7 +641,7 @@ void talkahead_ratio(const struct step *step, const struct labels *labels, const
             certain[token] = 1;
             label = label_of(labels, token, uniform(key, 2 * order + 1));
             p = proposed_mass(labels, proposed, label);
-            if (uniform(key, 2 * order) * p < target.left[label] + bias * p) {
+            if (uniform(key, 2 * order) * p < target.left[label] + own->bias * p) {
                 node = child, depth++, order = 0;
                 child = next_child(step, node, node);
             } else {
@@ -623,66 +654,9 @@ void talkahead_ratio(const struct step *step, const struct labels *labels, const
         int64_t next_root =
             order ? residual_draw(&target, labels, key_behind(step, stream, 0, depth, step->residual_purpose))
                   : plain_draw(step, stream, node, depth, room);
-        tell(step, outcome, stream, node, next_root);
+        tell(step, own->outcome, stream, node, next_root);
     }
     forget(&target);
-}
-
-/* What a step added to each stream, tokens [S, M]; roots [S], positions [S] and hidden states [S, D] go on to the end of
- * its path.
- *
- * Of trees of `nodes` tokens, with hidden states [S, N, D].
- */
-void talkahead_advance(int64_t streams, int64_t nodes, int64_t width, const int64_t *tokens, const float *hidden,
-                       const struct outcome *accepted, int64_t *added, int64_t *roots, int64_t *positions,
-                       float *reached) {
-    for (int64_t stream = 0; stream < streams; stream++) {
-        const int64_t *path = accepted->paths + stream * accepted->most;
-        int64_t count = accepted->counts[stream], *own = added + stream * accepted->most;
-        memset(own, 0, accepted->most * sizeof *own);
-        for (int64_t place = 1; place < count; place++) own[place - 1] = tokens[stream * nodes + path[place]];
-        own[count - 1] = roots[stream] = accepted->next_roots[stream];
-        positions[stream] += count;
-        memcpy(reached + stream * width, hidden + (stream * nodes + path[count - 1]) * width, width * sizeof *reached);
-    }
-}
-
-/* All of them of the same rows again and again: of those of engine/native/steps.c. */
-struct matching {
-    const struct step *step;
-    float *memory;
-    const struct outcome *outcome;
-};
-
-int talkahead_match_again(const struct matching *own) {
-    talkahead_match(own->step, own->memory, own->outcome);
-    return 0;
-}
-
-struct lengthening {
-    const struct step *step;
-    const struct leniency *leniency;
-    float *memory;
-    const struct outcome *outcome;
-};
-
-int talkahead_longest_again(const struct lengthening *own) {
-    talkahead_longest(own->step, own->leniency, own->memory, own->outcome);
-    return 0;
-}
-
-struct weighing {
-    const struct step *step;
-    const struct labels *labels;
-    const float *draft;
-    double bias;
-    int64_t *zeros;
-    float *memory;
-    const struct outcome *outcome;
-};
-
-int talkahead_ratio_again(const struct weighing *own) {
-    talkahead_ratio(own->step, own->labels, own->draft, own->bias, own->zeros, own->memory, own->outcome);
     return 0;
 }
 
@@ -695,8 +669,22 @@ struct advancing {
     float *reached;
 };
 
-int talkahead_advance_again(const struct advancing *own) {
-    talkahead_advance(own->streams, own->nodes, own->width, own->tokens, own->hidden, own->accepted, own->added,
-                      own->roots, own->positions, own->reached);
+/* What a step added to each stream, tokens [S, M]; roots [S], positions [S] and hidden states [S, D] go on to the end of
+ * its path.
+ *
+ * Of trees of `nodes` tokens, with hidden states [S, N, D].
+ */
+int talkahead_advance(const struct advancing *own) {
+    int64_t nodes = own->nodes, width = own->width, most = own->accepted->most;
+    for (int64_t stream = 0; stream < own->streams; stream++) {
+        const int64_t *path = own->accepted->paths + stream * most, *tokens = own->tokens + stream * nodes;
+        int64_t count = own->accepted->counts[stream], *added = own->added + stream * most;
+        memset(added, 0, most * sizeof *added);
+        for (int64_t place = 1; place < count; place++) added[place - 1] = tokens[path[place]];
+        added[count - 1] = own->roots[stream] = own->accepted->next_roots[stream];
+        own->positions[stream] += count;
+        memcpy(own->reached + stream * width, own->hidden + (stream * nodes + path[count - 1]) * width,
+               width * sizeof *own->reached);
+    }
     return 0;
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from instruments.report import Spread
 from perf.open_loop import Answers, OpenLoad
@@ -156,3 +156,9 @@ def rows(levels: Sequence[Level]) -> list[dict[str, str]]:
     for level in sorted(levels, key=lambda one: one.load.rate):
         lowest.setdefault(level.configuration, level)
     return [level.row(lowest[level.configuration]) for level in levels]
+
+
+def lower_by(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """By which part of theirs our percentiles are lower."""
+    p50, p95 = (f"{1 - ours[name] / theirs[name]:.1%}" for name in ("p50", "p95"))
+    return f"p50 {p50} lower, p95 {p95}"

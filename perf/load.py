@@ -4,15 +4,16 @@ Open loop: a request is sent when its time has come, whatever became of those be
 (`perf.latency` measures so many streams, each of which asks again when it has been served or heard.) What is
 measured is the server as it is, or the parameters of `--set`; with `--beside`, other ways by turns with it,
 and with `--change`, another server whose models are configured otherwise.
-`--find-limit` goes on from the highest rate, 6 % at a time and by turns too, to the most requests a second
-that keep `--first-chunk-ms` and `--dry-share`.
+`--find-limit` goes on from there, by turns too, to the most requests a second that keep `--first-chunk-ms`
+and `--dry-share`: for each configuration between the highest rate that did and the lowest above it that did
+not, until these lie 6 % apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -29,16 +30,12 @@ from perf.arguments import add_open_load, add_set, add_slices, setting, way
 from perf.arrivals import Length, Spacing
 from perf.batches import Counts
 from perf.level import Level, Limit
+from perf.limit_search import LimitSearch
 from perf.open_loop import OpenLoad
 from perf.turns import Configuration, name_of
 
 _WARM_UP = OpenLoad(rate=4.0, seconds=3.0, spacing=Spacing.EVEN, length=Length.MIXED)
 _WARM_UP_PART = 0
-_HIGHEST_RATE = 256.0
-_CLIMB = 1.06
-"""From one rate to the next."""
-_FAILURES = 2
-"""One rate may fail for a stall of the machine; so many in a row are beyond the limit."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,20 +89,45 @@ def _levels(asked: Sequence[Configuration], options: argparse.Namespace) -> Iter
     load = OpenLoad(0.0, options.seconds / options.slices, options.spacing, Length.MIXED, options.voice)
     for one in asked:
         open_loop.run(one.server.grpc, _WARM_UP, one.parameters, _WARM_UP_PART)
-    for length, rate in product(options.lengths, sorted(options.rates)):
-        yield from _by_turns(asked, replace(load, length=length, rate=rate), limit, options.slices)
-    for length in options.lengths if options.find_limit else ():
-        highest = replace(load, length=length, rate=max(options.rates))
-        yield from _climb(asked, highest, limit, options.slices)
+    for length in options.lengths:
+        searches = {one.name: LimitSearch() for one in asked}
+        for rate in sorted(options.rates):
+            rates = dict.fromkeys(searches, rate)
+            yield from _searched(searches, asked, rates, replace(load, length=length), limit, options.slices)
+        while options.find_limit and (rates := _next_rates(searches)):
+            yield from _searched(searches, asked, rates, replace(load, length=length), limit, options.slices)
 
 
-def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
-    """One rate in slices, each by all configurations in turn; the next slice the other way round."""
+def _next_rates(searches: Mapping[str, LimitSearch]) -> dict[str, float]:
+    """By configuration, of those whose limits are not found yet."""
+    return {name: rate for name, search in searches.items() if (rate := search.rate) is not None}
+
+
+def _searched(
+    searches: Mapping[str, LimitSearch],
+    asked: Sequence[Configuration],
+    rates: Mapping[str, float],
+    load: OpenLoad,
+    limit: Limit,
+    slices: int,
+) -> Iterator[Level]:
+    """What came of one rate of each configuration, which the searches are told too."""
+    loads = {name: replace(load, rate=rate) for name, rate in rates.items()}
+    for found in _by_turns([one for one in asked if one.name in rates], loads, limit, slices):
+        searches[found.configuration].add(found.load.rate, found.is_held)
+        yield found
+
+
+def _by_turns(
+    asked: Sequence[Configuration], loads: Mapping[str, OpenLoad], limit: Limit, slices: int
+) -> list[Level]:
+    """Each one's load in slices, by all configurations in turn; the next slice the other way round."""
     parts: dict[str, list[open_loop.Answers]] = {one.name: [] for one in asked}
     counts: dict[str, list[tuple[Counts, Counts]]] = {one.name: [] for one in asked}
     for part in range(slices):
         for one in asked if part % 2 == 0 else reversed(asked):
-            note = f"{load.rate:g} requests/s, slice {part + 1} of {slices}: {one.name}"
+            load = loads[one.name]
+            note = f"{load.rate:.3g} requests/s, slice {part + 1} of {slices}: {one.name}"
             print(note, file=sys.stderr, flush=True)
             before = batches.read(one.server.metrics_page())
             parts[one.name].append(
@@ -114,23 +136,11 @@ def _by_turns(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slic
             counts[one.name].append((before, batches.read(one.server.metrics_page())))
     return [
         replace(
-            Level.of(one.name, load, limit, parts[one.name], memory.of(one.server)),
+            Level.of(one.name, loads[one.name], limit, parts[one.name], memory.of(one.server)),
             requests_a_pass=batches.requests_a_pass(counts[one.name]),
         )
         for one in asked
     ]
-
-
-def _climb(asked: Sequence[Configuration], load: OpenLoad, limit: Limit, slices: int) -> Iterator[Level]:
-    """Higher rates, each by turns among those whose last ones have not all failed."""
-    failures = {one.name: 0 for one in asked}
-    while climbing := [one for one in asked if failures[one.name] < _FAILURES]:
-        load = replace(load, rate=load.rate * _CLIMB)
-        if load.rate > _HIGHEST_RATE:
-            return
-        for found in _by_turns(climbing, load, limit, slices):
-            failures[found.configuration] = 0 if found.is_held else failures[found.configuration] + 1
-            yield found
 
 
 def _held(one: Configuration, length: Length, levels: Sequence[Level]) -> str:

@@ -2,7 +2,8 @@
 
 Open loop: `--rate` requests a second, which the server holds, then `--times` as many for `--seconds`, then
 `--rate` again. Who is let in should not run dry, who is not should know at once, and latency should be what
-it was within two seconds of the load's end.
+it was within two seconds of the load's end. All that `--rounds` times: memory that the first crowd has
+touched stays, and the next ones should not take more.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from instruments import report
 from instruments.environment import Environment
 from instruments.server import add_server_options, served_repository, server_at
 from perf import memory, open_loop
-from perf.arguments import add_length, add_open_load, add_set, more_than_zero
+from perf.arguments import add_length, add_open_load, add_set, at_least, more_than_zero
 from perf.arrivals import Arrival
 from perf.level import Level, Limit
 from perf.open_loop import Answers, OpenLoad
@@ -53,7 +54,11 @@ class Phase:
 
 
 def phases(load: OpenLoad, times: float) -> list[Phase]:
-    """Args: load: what the server holds; its seconds are those of the overload."""
+    """Of one round.
+
+    Args:
+        load: what the server holds; its seconds are those of the overload.
+    """
     parts = [
         ("before", replace(load, seconds=_CALM_S)),
         (f"{times:g} times", replace(load, rate=times * load.rate)),
@@ -71,24 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     limit = Limit(options.first_chunk_ms, options.dry_share)
     load = OpenLoad(options.rate, options.seconds, options.spacing, options.length, options.voice)
     asked = phases(load, options.times)
+    rounds: list[Answers] = []
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
-        before = memory.of(server)
-        whole = open_loop.answers(
-            server.grpc, load.length.texts, load.voice, dict(options.set), _arrivals(asked)
-        )
-        answers = asyncio.run(whole)
-        after = memory.of(server)
-    levels = [Level.of(one.name, one.load, limit, [one.of(answers)], after) for one in asked]
+        held = [memory.of(server)]
+        for number in range(options.rounds):
+            crowd = _arrivals(asked, number)
+            texts, parameters = load.length.texts, dict(options.set)
+            rounds.append(asyncio.run(open_loop.answers(server.grpc, texts, load.voice, parameters, crowd)))
+            held.append(memory.of(server))
+    levels = [
+        Level.of(one.name, one.load, limit, [one.of(answers) for answers in rounds], held[-1])
+        for one in asked
+    ]
     print(report.table([one.row(levels[0]) for one in levels]))
-    print(f"memory: {_grown(before, after)}")
-    report.save(
-        options.out, "overload", environment, {"memory_before": before, "memory_after": after}, levels
-    )
+    for before, after in pairwise(held):
+        print(f"memory: {_grown(before, after)}")
+    report.save(options.out, "overload", environment, {"memory": held}, levels)
     return 1 if any(one.failed for one in levels) else 0
 
 
-def _arrivals(asked: Sequence[Phase]) -> list[Arrival]:
-    return [one for part, phase in enumerate(asked) for one in phase.arrivals(part)]
+def _arrivals(asked: Sequence[Phase], number: int) -> list[Arrival]:
+    """Of one round, each at times of its own."""
+    first = number * len(asked)
+    return [one for part, phase in enumerate(asked, first) for one in phase.arrivals(part)]
 
 
 def _grown(before: dict[str, int], after: dict[str, int]) -> str:
@@ -108,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--times", type=more_than_zero, default=3.0, help="as many are too many (%(default)g)")
     add("--seconds", type=more_than_zero, default=60.0, help="of these (%(default)g)")
+    add("--rounds", type=at_least(1), default=2, help="of all that (%(default)s)")
     add_open_load(parser)
     add_length(parser)
     add_set(parser)

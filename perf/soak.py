@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repository = served_repository(options)
     environment = Environment.record(repository)
     load = OpenLoad(options.rate, 60.0 * options.minutes, options.spacing, options.length, options.voice)
-    texts, parameters = load.length.texts[: options.texts], dict(options.set)
+    texts, parameters = spread(load.length.texts, options.texts), dict(options.set)
     asked = arrivals(load.rate, load.seconds, load.spacing, len(texts), NUM_SEEDS, part=0)
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         known = Known(_alone(server.grpc, texts, load.voice, parameters))
@@ -128,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     grown = ", ".join(f"{name} {slope:+.2f} MiB/min" for name, slope in growth.items())
     print(f"memory: {grown or 'unknown'}")
     settings = {
+        "texts": texts,
         "same": known.num_same,
         "different": known.num_different,
         "growth_mib_per_min": growth,
@@ -136,6 +137,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     report.save(options.out, "soak", environment, settings, [level])
     return 1 if level.failed or known.num_different else 0
+
+
+def spread(texts: Sequence[str], count: int) -> list[str]:
+    """So many of them, from all of their lengths alike; all where there are fewer."""
+    count = min(count, len(texts))
+    return [texts[place * len(texts) // count] for place in range(count)]
 
 
 def _alone(

@@ -91,7 +91,7 @@ CHAPTERS = (
         "python -m perf.twin --shares 0.2 0.4 0.6 0.8 0.95",
         "The same models in static batches, which answer with whole utterances, by shares of what they can "
         "(Du et al. 2021, figures 3 and 4).",
-        tables.by_rates,
+        tables.streamed_and_whole,
         pictures.draw_twin,
     ),
     Chapter(

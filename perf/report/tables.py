@@ -7,9 +7,10 @@ from statistics import mean
 from typing import Any
 
 from instruments.report import markdown
+from perf.level import lower_by
 from perf.report.pictures import PEERS, Report, of_first_configuration
 
-_ON_THE_WAY = ("frontend", "encoder", "queue", "prefill", "first_window", "vocoder")
+_ON_THE_WAY = ("frontend", "encoder", "queue", "prefill", "first_window", "emit", "vocoder")
 """Stages that a first chunk passes, in this order."""
 
 
@@ -71,6 +72,17 @@ def peers(report: Report) -> str:
 
 def by_rates(report: Report) -> str:
     return markdown([_level(one) for one in report["results"]])
+
+
+def streamed_and_whole(report: Report) -> str:
+    """The same, and how much lower streaming's first chunks are than the twin's."""
+    levels = report["results"]
+    lower = [
+        f"At {streamed['load']['rate']:.3g} requests a second "
+        f"{lower_by(streamed['first_chunk_ms'], twin['first_chunk_ms'])}."
+        for streamed, twin in zip(levels[::2], levels[1::2], strict=True)
+    ]
+    return "\n\n".join([by_rates(report), *lower])
 
 
 def by_lengths(report: Report) -> str:

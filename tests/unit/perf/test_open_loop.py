@@ -99,30 +99,33 @@ def test_rates_are_compared_with_the_lowest_of_their_configuration(triton: FakeT
     assert [row["p95 over 1/s"] for row in rows([high, low])] == ["1.00", "1.00"]
 
 
-def test_the_search_finds_the_highest_rate_that_each_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By turns, past a stall in which all fail; whoever is beyond its limit is left out."""
-    truths, stalled_at = {"slow": 21.0, "fast": 40.0}, 16.0 * 1.06
+def test_each_configuration_is_searched_for_its_own_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By turns, and whoever's limit is found is left out."""
+    truths = {"slow": 5.0, "fast": 40.0}
 
-    def by_turns(asked: list[Configuration], load: OpenLoad, limit: Limit, slices: int) -> list[Level]:
+    def by_turns(
+        asked: list[Configuration], loads: dict[str, OpenLoad], limit: Limit, slices: int
+    ) -> list[Level]:
         spoken = Answers(1.0, [heard((1.0, 1.0))], [0.0], 0.0)
-        levels = [Level.of(one.name, load, limit, [spoken], {}) for one in asked]
-        held = [load.rate <= truths[one.name] and load.rate != stalled_at for one in asked]
+        levels = [Level.of(one.name, loads[one.name], limit, [spoken], {}) for one in asked]
+        p95 = [0.0 if loads[one.name].rate <= truths[one.name] else 2.0 for one in asked]
         return [
-            replace(
-                one, spoken=one.asked, first_chunk_ms=replace(one.first_chunk_ms, p95=0.0 if is_held else 2.0)
-            )
-            for one, is_held in zip(levels, held, strict=True)
+            replace(one, spoken=one.asked, first_chunk_ms=replace(one.first_chunk_ms, p95=value))
+            for one, value in zip(levels, p95, strict=True)
         ]
 
     monkeypatch.setattr(command, "_by_turns", by_turns)
+    monkeypatch.setattr(open_loop, "run", lambda *_: None)
     asked = [Configuration(name, Server("", None), {}) for name in truths]
-    load = replace(LOAD, rate=16.0, seconds=10.0)
-    levels = list(command._climb(asked, load, Limit(first_chunk_ms=1.0, dry_share=0.0), 4))
+    options = command._parser().parse_args(
+        ["--find-limit", "--rates", "16", "--first-chunk-ms", "1", "--dry-share", "0"]
+    )
+    levels = list(command._levels(asked, options))
     for name, truth in truths.items():
-        own = [level for level in levels if level.configuration == name]
-        held = max(level.load.rate for level in own if level.is_held)
-        assert held <= truth < 1.06 * held
-        assert [level.is_held for level in own[-3:]] == [True, False, False]
+        held = [one.load.rate for one in levels if one.configuration == name and one.is_held]
+        assert max(held) <= truth < 1.07 * max(held)
+    assert {one.configuration for one in levels[:2]} == set(truths)
+    assert len({one.configuration for one in levels[-2:]}) == 1
 
 
 @pytest.mark.needs("matplotlib")

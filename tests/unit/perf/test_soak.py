@@ -12,6 +12,7 @@ from fake_triton import FakeStream, FakeTriton, speaks
 
 from instruments.server import Server
 from perf import memory, soak
+from perf.arrivals import Length
 
 MIB = 2**20
 
@@ -68,3 +69,13 @@ def test_what_is_no_load_is_refused(name: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         soak.main([f"--{name}", "0"])
     assert f"--{name}: 0; more than 0 is allowed" in capsys.readouterr().err
+
+
+def test_texts_are_of_all_lengths() -> None:
+    texts = Length.MIXED.texts
+    chosen = soak.spread(texts, 16)
+    assert len(set(chosen)) == 16 and soak.spread(texts, 10_000) == list(texts)
+    counts = [
+        sum(one in length.texts for one in chosen) for length in (Length.SHORT, Length.MEDIUM, Length.LONG)
+    ]
+    assert min(counts) >= 5

@@ -56,6 +56,19 @@ def test_a_batch_ends_before_the_next_begins(triton: FakeTriton) -> None:
     assert (most, begun_early) == (2, 0)
 
 
+def test_answers_come_at_the_end_of_their_batch(triton: FakeTriton) -> None:
+    """The first request finds nobody to share one with."""
+
+    def script(stream: FakeStream) -> Iterator[object]:
+        if len(triton.streams) == 2:
+            threading.Event().wait(0.05)
+        yield from speaks(1)(stream)
+
+    triton.script = script
+    waits = [one.arrivals_ms[0] for one in ask(triton, num=3, size=2).utterances]
+    assert waits[0] < 50.0 <= min(waits[1:])
+
+
 def test_a_failure_is_its_own_requests_alone(triton: FakeTriton) -> None:
     codes = iter([None, grpc.StatusCode.RESOURCE_EXHAUSTED, None, None])
 

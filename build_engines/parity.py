@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from talkahead.families.contracts import AUTO, TORCH
+from talkahead.config import AUTO
+from talkahead.families.contracts import TORCH
 from talkahead.families.native_engine import NATIVE
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.openvino_network import OPENVINO

@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repository = imported(options.shape, options.folder / options.shape)
     environment = Environment.record(repository=None)
     ways: list[dict[str, ParameterValue]] = [{"drafter": "none"}, accepting(options.acceptance)]
-    talker = {"talker.precision": str(options.precision), "talker.threads": str(options.threads)}
+    talker = {"talker.precision": str(options.precision)}
+    if options.threads:
+        talker["talker.threads"] = str(options.threads)
     cells: list[Cell] = []
     with tempfile.TemporaryDirectory(prefix="talkahead-shapes-") as folder:
         served = changed_repository(repository, Path(folder) / "models", talker)
@@ -136,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--shape", choices=KINDS, default="llasa-1b", help="(%(default)s)")
     add("--folder", type=Path, default=Path("build/served_shapes"), help="(%(default)s)")
     add_precision(parser, Precision.INT4)
-    add("--threads", type=at_least(1), default=2, help="that share the talker's forwards (%(default)s)")
+    add("--threads", type=at_least(1), help="that share the talker's forwards (as many as it chooses)")
     add("--acceptance", type=float, default=0.7, help="of the one token that is drafted (%(default)g)")
     add("--streams", type=at_least(1), nargs="+", default=[1, 4, 16], help="closed (1 4 16)")
     add("--speech-seconds", type=float, default=4.0, help="of each text (%(default)g)")

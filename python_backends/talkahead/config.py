@@ -292,6 +292,9 @@ def folder_beside(folder: Path, model: str) -> Path:
     return folder.parent.parent / model / folder.name
 
 
+AUTO = "auto"
+"""A parameter's value that leaves the choice to the server."""
+
 THREADS_PREFIX = "TALKAHEAD_THREADS_"
 """Set by the launcher for its children: TALKAHEAD_THREADS_TALKER=2 overrides `threads` of config.pbtxt."""
 

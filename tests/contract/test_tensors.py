@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 from talkahead import types
-from talkahead.config import SETTINGS, SPECULATION, RequestOptions
+from talkahead.config import AUTO, SETTINGS, SPECULATION, RequestOptions
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.drafters import DRAFTERS, drafter_names
-from talkahead.drafting.offer import AUTO
 from talkahead.serving.control_server import ControlServer
 from talkahead.speculation.verifiers import VERIFIERS
 from talkahead_client import protocol

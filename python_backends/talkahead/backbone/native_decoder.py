@@ -128,7 +128,6 @@ class NativeDecoder(CachedDecoder):
         self._library = decoder_library()
         self._precision = precision
         self._packing = _packing_of(precision)
-        self._helpers = helpers_of(threads)
         super().__init__(
             config,
             num_slots=num_slots,
@@ -157,7 +156,7 @@ class NativeDecoder(CachedDecoder):
         self._head, self._shortlist = self._load_head(state[HEAD], is_guessing=is_guessing)
         self._model = self._load(state)
         self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
-        self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
+        self.share(threads)
 
     @staticmethod
     def count_memory(
@@ -196,6 +195,11 @@ class NativeDecoder(CachedDecoder):
         """Of `talkahead_decode`."""
         return self._library.address("talkahead_decode")
 
+    def share(self, threads: int) -> None:
+        """Have so many threads share each forward. Before anybody who keeps `addresses` or calls is told."""
+        self._model.helpers = helpers_of(threads)
+        self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
+
     # Weights
 
     def _load(self, state: Mapping[str, Tensor]) -> NativeStruct:
@@ -224,7 +228,7 @@ class NativeDecoder(CachedDecoder):
             cosines=self._packer.keep(angles.cos()),
             sines=self._packer.keep(angles.sin()),
             cache=cache.address,
-            helpers=self._helpers,
+            helpers=helpers_of(1),
             **self._alignment_fields(),
         )
 

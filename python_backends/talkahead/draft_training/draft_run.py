@@ -18,7 +18,7 @@ import torch
 
 import talkahead
 from talkahead.backbone.llama import Llama
-from talkahead.config import RequestOptions, parameters_of
+from talkahead.config import AUTO, RequestOptions, parameters_of
 from talkahead.draft_training.accepted_paths import TOLERANCE, WIDE, count_accepted
 from talkahead.draft_training.beginnings import check_layers, part_of, take_over
 from talkahead.draft_training.count_acceptance import count_acceptance
@@ -40,7 +40,6 @@ from talkahead.drafting.draft_artifact import CONFIG, WEIGHTS, Draft, target_has
 from talkahead.drafting.draft_files import ACCEPTANCE, TREES
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.drafters import DRAFTERS
-from talkahead.drafting.offer import AUTO
 from talkahead.drafting.rank_paths import AcceptedPaths, RankTree
 from talkahead.errors import TalkaheadError
 from talkahead.generation_config import read_sampling
@@ -337,12 +336,12 @@ class DraftRun:
         self._say(f"acceptance: tokens a step by nodes, really spoken with match: {told}")
 
     def _bench(self) -> Bench:
-        order = self._order
+        order, speech = self._order, self._reader.speech
         self._say("gain: measuring what steps cost on this machine")
-        torch.set_num_threads(1)  # as a talker is served, which also has them timed apart from other work
         bench = Bench(
             *(order.talker, order.drafter, self._draft, self._positions, order.device),
             self._reader.allowed,
+            speech.frames_per_s * speech.steps_per_frame,
         )
         if bench.outdated:
             others = " and ".join(bench.outdated)

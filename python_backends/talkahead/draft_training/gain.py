@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
-from talkahead.config import RequestOptions
+from talkahead.backbone.thread_choice import ThreadChoice
+from talkahead.config import AUTO, RequestOptions, parameters_of
 from talkahead.draft_training.bootstrap import bootstrap_interval
 from talkahead.draft_training.own_speech import SLOTS, Talker, Utterance, speak
 from talkahead.drafting.acceptance import Acceptance
@@ -19,7 +21,7 @@ from talkahead.drafting.draft_artifact import belongs, load_drafter
 from talkahead.drafting.draft_files import draft_folder
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.drafters import DRAFTERS
-from talkahead.drafting.offer import AUTO, Offer, read_offer
+from talkahead.drafting.offer import Offer, read_offer
 from talkahead.engine.decode_step import DecodeStep, Drawn
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.engine.method_book import MethodBook
@@ -102,6 +104,7 @@ class Bench:
 
     Args:
         folder: of the new draft, wherever it lies.
+        tokens_per_s: of speech.
 
     Attributes:
         outdated: drafts beside it that an earlier talker had, and that this one is not served with.
@@ -115,6 +118,7 @@ class Bench:
         positions: int,
         device: str,
         allowed: AllowedTokens | None,
+        tokens_per_s: float,
     ) -> None:
         self._allowed = allowed
         offer = read_offer(talker)
@@ -124,9 +128,13 @@ class Bench:
         folders[drafter] = folder
         self._sizes = {name: DRAFTERS[name].sizes(own) for name, own in folders.items()}
         self._drafter, self._folder, self._talker = drafter, folder, talker
-        self._pool = DraftPool.serving(SLOTS, positions, device)
+        told = parameters_of(talker.parent).get("threads", "1")
+        threads, served = ThreadChoice(None if told == AUTO else int(told)), Talker.serving(talker, device)
+        self._pool = DraftPool.serving(SLOTS, positions, device, target=served.dtype)
         most = max(sizes.nodes[-1] for sizes in self._sizes.values())
-        self._decoder = Talker.serving(talker, device).decoder(positions, most)
+        threads.claim(torch.device(device))
+        self._decoder = served.decoder(positions, most)
+        threads.settle(self._decoder, tokens_per_s)
         drafters = {name: load_drafter(own, talker, self._pool) for name, own in folders.items()}
         methods = MethodBook(Offer(self._sizes), drafters, TargetTokens(self._decoder.eos, {}))
         found = {name: Acceptance.read(own) for name, own in folders.items()}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch
 from talkahead.speech_format import SpeechFormat
 from talkahead.types import WORD_COLUMNS
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # the frontend does without torch
 
     from talkahead.speculation.allowed_tokens import AllowedTokens
 
-AUTO, TORCH = "auto", "torch"
+TORCH = "torch"
 """Engines: the fastest of those that a network has on a device, and one that every network has."""
 
 Units = npt.NDArray[np.int32]

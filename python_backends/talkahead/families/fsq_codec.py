@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from talkahead.backbone import cuda_graphs
 from talkahead.backbone.recorded_function import RecordedFunction
 from talkahead.backbone.strict_fields import StrictFields
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch, TalkaheadError
-from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
+from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.cross_fade import cross_fade
 from talkahead.families.cut_alike import decoded_alike
 from talkahead.families.fsq_network import LISTENER, NETWORK, FsqListener, FsqNetwork

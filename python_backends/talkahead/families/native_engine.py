@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import torch
 
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch
-from talkahead.families.contracts import AUTO
 from talkahead.native_library import NativeUnavailable
 
 NATIVE = "native"

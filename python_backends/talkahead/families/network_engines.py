@@ -10,7 +10,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from talkahead.families.contracts import AUTO, TORCH, require_engine
+from talkahead.config import AUTO
+from talkahead.families.contracts import TORCH, require_engine
 from talkahead.families.network_file import NetworkFile
 from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
 from talkahead.families.openvino_network import OPENVINO, OpenvinoNetwork

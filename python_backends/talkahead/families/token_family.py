@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from talkahead.config import AUTO
 from talkahead.families.code_tokens import CodeTokens
 from talkahead.families.contracts import (
-    AUTO,
     TORCH,
     Codec,
     Frontend,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from talkahead.config import ModelConfig
-from talkahead.drafting.offer import AUTO, Offer
+from talkahead.config import AUTO, ModelConfig
+from talkahead.drafting.offer import Offer
 from talkahead.drafting.selection import check_pair
 from talkahead.engine.draft_forecast import DraftForecast
 from talkahead.errors import BadRequest

@@ -15,9 +15,9 @@ from threading import Thread
 
 import numpy as np
 
-from talkahead.config import ModelConfig
+from talkahead.config import AUTO, ModelConfig
 from talkahead.errors import TalkaheadError
-from talkahead.families.contracts import AUTO, Frames, Samples, Units, Words
+from talkahead.families.contracts import Frames, Samples, Units, Words
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.model_device import claim_device

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from talkahead.config import ModelConfig, thread_override
+from talkahead.backbone.thread_choice import ThreadChoice
+from talkahead.config import AUTO, ModelConfig, thread_override
 
 
 def claim_device(config: ModelConfig, model: str) -> torch.device:
@@ -13,7 +14,20 @@ def claim_device(config: ModelConfig, model: str) -> torch.device:
     A process that took all cores for each small product would only slow its neighbours down.
     """
     torch.set_num_threads(thread_override(model) or config.whole("threads", 1))
-    wanted = config.parameters.get("device", "auto")
-    if wanted != "auto":
+    return _device(config)
+
+
+def claim_talkers_device(config: ModelConfig) -> tuple[torch.device, ThreadChoice]:
+    """The same of the talker, whose threads may be `auto`: to be settled once it is loaded."""
+    device, choice = _device(config), ThreadChoice(thread_override("talker"))
+    if choice.told is None and config.parameters.get("threads") != AUTO:
+        choice = ThreadChoice(config.whole("threads", 1))
+    choice.claim(device)
+    return device, choice
+
+
+def _device(config: ModelConfig) -> torch.device:
+    wanted = config.parameters.get("device", AUTO)
+    if wanted != AUTO:
         return torch.device(wanted)
     return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")

@@ -24,7 +24,8 @@ from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.config import ModelConfig
+from talkahead.backbone.thread_choice import ThreadChoice, most_threads
+from talkahead.config import AUTO, ModelConfig
 from talkahead.drafting.draft_artifact import load_drafter
 from talkahead.drafting.draft_files import draft_folder, group_folder
 from talkahead.drafting.draft_pool import DraftPool
@@ -45,7 +46,6 @@ from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speech_format import SpeechFormat
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-AUTO = "auto"
 _UNBOUNDED, _MOST_SLOTS = 1 << 62, 256
 
 
@@ -63,11 +63,20 @@ class TalkerParts:
     step: DecodeStep
 
     @classmethod
-    def load(cls, config: ModelConfig, speech: SpeechFormat, tokens: TokenMap, device: torch.device) -> Self:
+    def load(
+        cls,
+        config: ModelConfig,
+        speech: SpeechFormat,
+        tokens: TokenMap,
+        device: torch.device,
+        threads: ThreadChoice,
+    ) -> Self:
         """Raises ArtifactMismatch or BadRequest for weights or parameters that cannot be served."""
         offer = read_offer(config.folder)
         checkpoint = Checkpoint(verified(config.folder))
         backbone = _load_backbone(config, checkpoint, speech, tokens, device, offer)
+        threads.settle(backbone, speech.frames_per_s * speech.steps_per_frame)
+        note(f"talker: {torch.get_num_threads()} of {most_threads()} cores share its steps")
         step = DecodeStep(
             backbone, NullDrafter(), MatchVerifier(), allowed=tokens.allowed, recorder=_recorder(backbone)
         )

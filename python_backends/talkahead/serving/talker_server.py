@@ -12,7 +12,7 @@ import numpy as np
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.slot_decoder import SlotDecoder
-from talkahead.config import ModelConfig, Real, RequestOptions, SamplingDefaults
+from talkahead.config import AUTO, ModelConfig, Real, RequestOptions, SamplingDefaults
 from talkahead.engine.decode_step import DecodeStep
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.method_book import MethodBook
@@ -23,9 +23,9 @@ from talkahead.families.registry import load_family
 from talkahead.generation_config import read_sampling
 from talkahead.serving.default_pair import default_pair
 from talkahead.serving.forecasting import forecast_of
-from talkahead.serving.model_device import claim_device
+from talkahead.serving.model_device import claim_talkers_device
 from talkahead.serving.startup_notes import note
-from talkahead.serving.talker_parts import AUTO, TalkerParts
+from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.triton_api import InferenceRequest, ResponseSender, TritonApi, Wire
 from talkahead.speculation.pairs import PLAIN
 from talkahead.speech_format import SpeechFormat
@@ -76,10 +76,10 @@ class TalkerServer:
 
     def __init__(self, api: TritonApi, config: ModelConfig) -> None:
         self._wire = Wire(api)
-        device = claim_device(config, "talker")
+        device, threads = claim_talkers_device(config)
         speech = SpeechFormat.read(config.artifact_folder("vocoder"))
         tokens = load_family(speech.family).token_map(speech)
-        parts = TalkerParts.load(config, speech, tokens, device)
+        parts = TalkerParts.load(config, speech, tokens, device, threads)
         backbone, offer = parts.backbone, parts.methods.offer
         self._sampling = read_sampling(config.folder)
         forecast = forecast_of(parts, config)

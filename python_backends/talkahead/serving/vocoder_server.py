@@ -15,9 +15,9 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from talkahead.config import ModelConfig
+from talkahead.config import AUTO, ModelConfig
 from talkahead.errors import BadRequest
-from talkahead.families.contracts import AUTO, NO_WORDS, CodecWindow, Decoded, Samples, Words
+from talkahead.families.contracts import NO_WORDS, CodecWindow, Decoded, Samples, Words
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
 from talkahead.serving.carries import Carries

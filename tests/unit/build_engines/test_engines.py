@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch
-from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Frames
+from talkahead.families.contracts import TORCH, CodecWindow, Frames
 from talkahead.families.native_engine import NATIVE
 from talkahead.families.onnx_network import ONNXRUNTIME, OnnxNetwork
 from talkahead.families.phonemic import exported_decoder

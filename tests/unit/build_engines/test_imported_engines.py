@@ -11,9 +11,10 @@ import pytest
 import torch
 from fsq_folder import write_folder
 from public_folders import SMALL_SNAC
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch
 from talkahead.families import fsq_network
-from talkahead.families.contracts import AUTO, TORCH, Codec, Frames
+from talkahead.families.contracts import TORCH, Codec, Frames
 from talkahead.families.fsq_network import LISTENER
 from talkahead.families.llasa.codec import Xcodec2Codec
 from talkahead.families.neutts.codec import NeuCodec

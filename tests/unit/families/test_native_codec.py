@@ -12,8 +12,9 @@ import pytest
 import torch
 from talkahead.audio.noise import Noise
 from talkahead.backbone.native_decoder import can_multiply
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch
-from talkahead.families.contracts import AUTO, CodecWindow
+from talkahead.families.contracts import CodecWindow
 from talkahead.families.native_engine import NATIVE
 from talkahead.families.phonemic import native_network
 from talkahead.families.phonemic.native_network import NativeNetwork

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from talkahead.families.contracts import AUTO, Codec, CodecWindow, Decoded, Family, Frames, Samples
+from talkahead.config import AUTO
+from talkahead.families.contracts import Codec, CodecWindow, Decoded, Family, Frames, Samples
 from talkahead.families.phonemic.spectral_codec import SpectralCodec
 from tiny_voice import CODES, HOP
 

@@ -14,6 +14,7 @@ import torch
 from fake_backend import FakeBackend, Request, TritonError
 from replayed import Replayed
 from talkahead.backbone import decoder_choice
+from talkahead.backbone.thread_choice import ThreadChoice
 from talkahead.config import ModelConfig, SamplingDefaults
 from talkahead.drafting.acceptance import Acceptance
 from talkahead.drafting.draft_files import ACCEPTANCE, WEIGHTS, draft_folder
@@ -362,7 +363,7 @@ def test_auto_without_a_count_is_plain(
 def loaded_slots(config: ModelConfig) -> int:
     speech = SpeechFormat.read(config.artifact_folder("vocoder"))
     tokens = CodeTokens(speech.codebooks)
-    return TalkerParts.load(config, speech, tokens, torch.device("cpu")).backbone.num_slots
+    return TalkerParts.load(config, speech, tokens, torch.device("cpu"), ThreadChoice(1)).backbone.num_slots
 
 
 def test_slots_are_as_many_as_the_memory_holds(

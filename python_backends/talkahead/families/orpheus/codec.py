@@ -22,8 +22,9 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 from talkahead.backbone import cuda_graphs
+from talkahead.config import AUTO
 from talkahead.errors import ArtifactMismatch, TalkaheadError
-from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples
+from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples
 from talkahead.families.cut_alike import decoded_alike
 from talkahead.families.library import library
 from talkahead.families.library_weights import fill, present, torch_state

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from talkahead.config import folder_beside
+from talkahead.config import AUTO, folder_beside
 from talkahead.errors import ArtifactMismatch
 from talkahead.families.code_tokens import CodeTokens
-from talkahead.families.contracts import AUTO, OwnVoice
+from talkahead.families.contracts import OwnVoice
 from talkahead.families.phonemic.frontend import UNIT_COLUMNS, PhonemeFrontend
 from talkahead.families.phonemic.voice import voices_of
 from talkahead.speech_format import NAME, SpeechFormat

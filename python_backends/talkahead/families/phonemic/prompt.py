@@ -11,10 +11,10 @@ from torch import Tensor
 
 from talkahead.backbone import cuda_graphs
 from talkahead.backbone.checkpoint import EMBEDDINGS, Checkpoint
-from talkahead.config import folder_beside
+from talkahead.config import AUTO, folder_beside
 from talkahead.cpu_path import has_bfloat16_products
 from talkahead.errors import ArtifactMismatch, BadRequest
-from talkahead.families.contracts import AUTO, TORCH, Frames, Units, require_engine
+from talkahead.families.contracts import TORCH, Frames, Units, require_engine
 from talkahead.families.native_engine import NATIVE, native_network
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic.native_text_encoder import NativeTextEncoder

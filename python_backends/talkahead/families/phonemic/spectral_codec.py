@@ -19,8 +19,9 @@ from torch import Tensor
 from talkahead.audio.noise import Noise
 from talkahead.backbone.cuda_graphs import recorder_on
 from talkahead.backbone.forward_graphs import GraphRecorder
+from talkahead.config import AUTO
 from talkahead.errors import TalkaheadError
-from talkahead.families.contracts import AUTO, TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
+from talkahead.families.contracts import TORCH, CodecWindow, Decoded, Frames, Samples, require_engine
 from talkahead.families.native_engine import NATIVE, native_network
 from talkahead.families.onnx_network import ONNXRUNTIME
 from talkahead.families.phonemic import native_renderer

@@ -32,7 +32,7 @@ _WARM_UP_ROUNDS = 3
 _IDLE_LIMIT_S = 60.0
 _POLL_S = 0.05
 _HOLDERS = (SERVER, "talker")
-_BUSY = ("active", "queued", "open_streams", "windows_in_flight")
+_BUSY = ("active", "queued", "open_streams", "windows_in_flight", "slots_taken")
 
 Memory = Callable[[], dict[str, int]]
 

@@ -6,14 +6,26 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from talkahead.errors import TalkaheadError
 from torch import Tensor, nn
 
 
 def go_on_from(module: nn.Module, found: Mapping[str, Tensor]) -> None:
-    """Takes over every weight whose name and shape the module has too."""
+    """Takes over every weight whose name and shape the module has too, and names the others.
+
+    Raises:
+        TalkaheadError: none fits, so that it would begin from nothing.
+    """
     own = module.state_dict()
     fitting = {name: value for name, value in found.items() if name in own and own[name].shape == value.shape}
+    others = [f"{name} {list(value.shape)}" for name, value in found.items() if name not in fitting]
+    if not fitting:
+        raise TalkaheadError(
+            f"--start: none of its {len(found)} weights has name and shape of one here, from {others[0]} on"
+        )
     module.load_state_dict({**own, **fitting})
+    if others:
+        print(f"begins anew, for its shape is another: {', '.join(others)}", flush=True)
 
 
 def report(path: Path, steps: int, metrics: dict[str, float]) -> None:

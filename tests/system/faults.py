@@ -119,6 +119,23 @@ _Family = type(load_family({family!r}))
 _Family.codec = _of_slow_ones(_Family.codec)
 """
 
+_LEAK = """
+
+def _keeping(read):
+    kept = []
+
+    def keep_and_read(self, request):
+        kept.append(b"x" * {num_bytes})
+        return read(self, request)
+
+    return keep_and_read
+
+
+from talkahead.serving.talker_server import TalkerServer
+
+TalkerServer._read = _keeping(TalkerServer._read)
+"""
+
 _FAULTS = {"frontend": _SEND, "encoder": _SEND, "talker": _STEP + _SEND, "vocoder": _WINDOW + _SEND}
 
 
@@ -146,6 +163,11 @@ def slow_codec(folder: Path, times: float) -> Path:
     """A repository whose codec takes so many times as long for a window as that sounds."""
     fill = {"{frame_s}": str(times / SPEECH.frames_per_s), "{family!r}": repr(SPEECH.family)}
     return _repository(folder, {"vocoder": _filled(_SLOW, fill)})
+
+
+def leaking_talker(folder: Path, num_bytes: int) -> Path:
+    """A repository whose talker keeps so much of every segment for ever."""
+    return _repository(folder, {"talker": _filled(_LEAK, {"{num_bytes}": str(num_bytes)})})
 
 
 def _repository(folder: Path, lines: Mapping[str, str]) -> Path:

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
-from faults import Faults
-from hearing import speak
-from raw import RawStream, speech_request
+from faults import Faults, leaking_talker
+from hearing import SAME_FRAMES, difference, hear, speak
+from idle import wait_until_idle
+from raw import RawStream, speech_request, tensors_of
 from served import Served, served
-from talkahead_client import Cancelled, Client, InvalidRequest, ServerFailure
+from talkahead_client import AudioChunk, Cancelled, Client, InvalidRequest, ServerFailure
 from texts import SENTENCES, prose
-from waiting import eventually
 
 from perf import vanishing
 from perf.vanishing import Growth, Leaving
 
 LONG = " ".join(SENTENCES)
-GAUGES = ("talkahead_active_streams", "talkahead_queued_streams", "talkahead_open_streams")
-LOADS = ("active", "queued", "open_streams", "windows_in_flight")
 EXIT_TIMEOUT_S = 20
 RUDE_STREAMS, RUDE_ROUNDS = 15, 2
 LEAK_BYTES = 500_000
-
-
-def wait_until_idle(server: Served, client: Client) -> None:
-    """No slot taken, no stream open, no window unacknowledged: as the talker and the metrics page report."""
-
-    def busy() -> dict[str, float]:
-        details = client.load().details
-        counts = {name: details[name] for name in LOADS} | {name: server.metric(name) for name in GAUGES}
-        return {name: count for name, count in counts.items() if count}
-
-    eventually(busy, lambda names: not names)
 
 
 def finish(faults: Faults, client: Client) -> None:
@@ -142,7 +131,7 @@ def test_nothing_stays_of_a_stream_that_ended(
     end: Callable[[Faults, Client], None], faults: Faults, polite_server: Served, polite_client: Client
 ) -> None:
     end(faults, polite_client)
-    wait_until_idle(polite_server, polite_client)
+    wait_until_idle(polite_client, polite_server)
 
 
 def test_after_polite_ends_the_server_stops_at_once(
@@ -151,7 +140,7 @@ def test_after_polite_ends_the_server_stops_at_once(
     """Triton waits up to its exit timeout for requests in flight: an early exit shows that none is."""
     for end in ENDS:
         end(faults, polite_client)
-    wait_until_idle(polite_server, polite_client)
+    wait_until_idle(polite_client, polite_server)
     polite_client.close()
     polite_server.ask_to_stop()
     assert polite_server.exit_status(limit_s=EXIT_TIMEOUT_S) == 0
@@ -174,7 +163,69 @@ def test_rude_clients_leak_a_little_and_the_server_goes_on() -> None:
         assert "Triton still counted requests in flight at its exit timeout" in server.log
 
 
+def test_what_is_kept_of_clients_shows(tmp_path: Path) -> None:
+    """The measure of the test above, of a talker that leaks on purpose."""
+    with served("--repository", leaking_talker(tmp_path, LEAK_BYTES)) as server:
+        polite = (Leaving.POLITE,)
+        rounds = vanishing.measure(server.grpc, server.resident_bytes, RUDE_STREAMS, 1, polite)
+        assert Growth.of(Leaving.POLITE, rounds).bytes_per_client > LEAK_BYTES
+
+
 def test_slots_of_clients_that_vanish_are_freed(server: Served, client: Client) -> None:
     for _ in range(3):
         vanish(server, client)
-    wait_until_idle(server, client)
+    wait_until_idle(client, server)
+
+
+def test_who_cancels_a_stream_of_many_chunks_has_heard_some_and_not_all(client: Client) -> None:
+    """What was heard is what the whole begins with, and nothing comes behind the end."""
+    text, settings = prose(2_000), {"seed": 5, "chunk_frames": 10}
+    whole = speak(client, text, **settings)
+    assert len(whole.chunks) > 32
+    heard = list[AudioChunk]()
+    with client.speak(text, **settings) as speech:
+        with pytest.raises(Cancelled):
+            for chunk in speech:
+                heard.append(chunk)
+                if len(heard) == 3:
+                    speech.cancel()
+        assert list(speech) == []
+    assert 3 <= len(heard) < len(whole.chunks)
+    for one, other in zip(heard, whole.chunks, strict=False):
+        assert difference(one.audio, other.audio) < SAME_FRAMES
+
+
+def test_a_reader_that_stops_holds_nobody_up(server: Served, client: Client) -> None:
+    """Its stream is spoken to the end into what the connection holds, others meanwhile as alone; when it
+    reads on, everything is there, once."""
+    alone, text = speak(client, SENTENCES[0], seed=5), prose(1_000)
+    whole = speak(client, text, seed=5)
+    with RawStream(server.grpc, speech_request(text, parameters={"seed": 5})) as stream:
+        responses = iter(stream)
+        heard = [next(responses)]
+        for _ in range(3):
+            beside = speak(client, SENTENCES[0], seed=5)
+            assert difference(beside.audio, alone.audio) < SAME_FRAMES
+        wait_until_idle(client, server)
+        heard += [one for one in responses if one.outputs]
+    audio = np.concatenate([tensors_of(one)["AUDIO"] for one in heard])
+    assert len(heard) == len(whole.chunks) and difference(audio, whole.audio) < SAME_FRAMES
+
+
+def test_of_sixteen_most_leave_in_their_ways_and_the_last_hears_what_it_hears_alone(
+    server: Served, client: Client
+) -> None:
+    """Some vanish, and some pass their deadlines."""
+    alone = speak(client, LONG, seed=5)
+    rude = [RawStream(server.grpc, speech_request(LONG)) for _ in range(7)]
+    late = [client.speak(LONG, deadline_ms=400) for _ in range(8)]
+    with client.speak(LONG, seed=5) as stays:
+        heard = [next(stays)]
+        for stream in rude:
+            stream.vanish()
+        for speech in late:
+            with pytest.raises(Cancelled, match="deadline_ms: 400 ms"):
+                list(speech)
+        heard += list(stays)
+    assert difference(hear(heard).audio, alone.audio) < SAME_FRAMES
+    wait_until_idle(client, server)

@@ -12,11 +12,11 @@ from hearing import SAME_FRAMES, Audio, difference, hear, speak
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from idle import wait_until_idle
 from raw import RawStream, Refused, refusal, speech_request
 from served import REPOSITORY, Served, served
 from talkahead_client import AudioChunk, Cancelled, Client, ServerBusy, Speech
 from texts import SENTENCES
-from waiting import eventually
 
 from instruments.changed_repository import changed_repository
 
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.slow
 SLOTS, MAX_PENDING = 3, 4
 KNOWN = 4
 RUNS, STEPS = 3, 25
-COUNTED = ("active", "queued", "open_streams", "windows_in_flight")
 
 
 @dataclass
@@ -128,11 +127,7 @@ class AnyClients(RuleBasedStateMachine):
         assert self.num_begun > SLOTS + MAX_PENDING
 
     def wait_until_idle(self) -> None:
-        def busy() -> dict[str, int]:
-            details = self.client.load().details
-            return {name: details[name] for name in COUNTED if details[name]}
-
-        eventually(busy, lambda names: not names)
+        wait_until_idle(self.client)
         self.num_begun = 0
 
     def teardown(self) -> None:

@@ -439,4 +439,5 @@ class TalkerLoop:
             predicted_first_chunk_ms=1e3 * self._line.first_chunk_s(num_queued, num_free),
             windows_in_flight=self._streams.num_in_flight,
             at_risk=sum(slack is not None and slack < _AT_RISK_S for slack in slacks),
+            slots_taken=self._num_taken,
         )

@@ -54,13 +54,13 @@ class ControlServer:
         return {"cancelled": cancelled}
 
 
+_COUNTS = ("active", "queued", "open_streams", "slots", "slots_taken", "windows_in_flight", "at_risk")
+
+
 def _joined(reports: list[LoadReport]) -> dict[str, object]:
     """One report for all talkers: sums, and the best prediction, since a newcomer may go to any."""
     if not reports:
         raise TalkaheadError("no talker answers", Code.UNAVAILABLE)
     best = min(reports, key=lambda report: report.predicted_first_chunk_ms)
-    sums = {
-        name: sum(getattr(report, name) for report in reports)
-        for name in ("active", "queued", "open_streams", "slots", "windows_in_flight", "at_risk")
-    }
+    sums = {name: sum(getattr(report, name) for report in reports) for name in _COUNTS}
     return {**asdict(best), **sums}

@@ -92,6 +92,7 @@ class LoadReport:
         predicted_first_chunk_ms: for a request that came now.
         windows_in_flight: sent to the vocoder and not acknowledged.
         at_risk: streams that play, and whose listeners have less than 100 ms of audio left.
+        slots_taken: by what streams say now, and what some of them say next.
     """
 
     active: int
@@ -101,6 +102,7 @@ class LoadReport:
     predicted_first_chunk_ms: float
     windows_in_flight: int = 0
     at_risk: int = 0
+    slots_taken: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from instruments.report import markdown
 from perf.level import lower_by
+from perf.limit import Counted
 from perf.report.pictures import PEERS, Report, of_first_configuration
 
 _ON_THE_WAY = ("frontend", "encoder", "queue", "prefill", "first_window", "emit", "vocoder")
@@ -54,6 +55,12 @@ def first_chunk_path(report: Report) -> str:
     rows = [_stage(one["name"], one["p50_ms"], one["p95_ms"]) for one in passed]
     first = alone["first_chunk_ms"]
     return markdown([*rows, _stage("first chunk, as the client sees it", first["p50"], first["p95"])])
+
+
+def limit(report: Report) -> str:
+    """What counted operations allow."""
+    [counted] = report["results"]
+    return markdown(Counted(**counted).rows(**report["settings"]))
 
 
 def peers(report: Report) -> str:

@@ -1,9 +1,9 @@
 """`python -m perf.limit`: what counted operations allow on this machine, and how far the server is from that.
 
-Multiplications of a second of speech are counted from the shapes of the shipped weights, drafts left out. What
-a core makes of them is measured in the talker's own products: a prompt of many rows at once, which is the best
-that they do, and plain steps of 16 streams and of one. The rest is attention, tables, draws, Python, Triton's
-hops and what models wait for each other.
+Multiplications of a second of speech are counted from the shapes of the shipped weights, drafts left
+out. What a core makes of them is measured in the talker's own products: a prompt of many rows at once,
+which is the best that they do, and plain steps of 16 streams and of one. The rest is attention, tables,
+draws, Python, Triton's hops and what models wait for each other.
 """
 
 from __future__ import annotations

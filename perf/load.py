@@ -20,6 +20,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from instruments import report
 from instruments.changed_repository import changed_repository
@@ -54,10 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"--change: {error}")
         levels = list(_levels(asked, options))
     print(report.table(level.rows(levels)))
-    if options.find_limit:
-        for one, length in product(asked, options.lengths):
-            print(f"{one.name}, {length} texts: {_held(one, length, levels)}")
+    limits = [_limit(one, length, levels) for one, length in product(asked, options.lengths)]
+    for found in limits if options.find_limit else ():
+        print(f"{found['configuration']}, {found['length']} texts: held {found['rate']:.3g} requests/s")
     settings = {
+        "limits": limits,
         "slices": options.slices,
         "buffer_ms": level.BUFFER_MS,
         "configurations": [one.name for one in asked],
@@ -143,10 +145,11 @@ def _by_turns(
     ]
 
 
-def _held(one: Configuration, length: Length, levels: Sequence[Level]) -> str:
+def _limit(one: Configuration, length: Length, levels: Sequence[Level]) -> dict[str, Any]:
+    """The highest rate that was held, of those that were tried; 0 where none was."""
     own = [level for level in levels if (level.configuration, level.load.length) == (one.name, length)]
-    held = [level.load.rate for level in own if level.is_held]
-    return f"held {max(held):.3g} requests/s" if held else "held no rate that was tried"
+    rate = max((level.load.rate for level in own if level.is_held), default=0.0)
+    return {"configuration": one.name, "length": length, "rate": rate}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,6 +17,7 @@ from pathlib import Path
 from instruments.environment import ROOT
 from instruments.report import EARLIER, fill, find
 from perf.report import pictures, tables
+from perf.report.bars import bars
 from perf.report.pictures import Report
 
 _README_TABLE = "by streams"
@@ -135,7 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--page", type=Path, default=ROOT / "perf" / "RESULTS.md", help="(perf/RESULTS.md)")
     add("--readme", type=Path, default=ROOT / "README.md", help="(README.md)")
     options = parser.parse_args(arguments)
-    found = {name: find(options.results, name) for name in {chapter.report for chapter in CHAPTERS}}
+    names = {"soak", *(chapter.report for chapter in CHAPTERS)}
+    found = {name: find(options.results, name) for name in names}
     page = _page(found, options.results, options.page.parent)
     options.page.write_text("\n\n".join(page) + "\n", encoding="utf-8")
     if (latency := found["latency"]) is not None:
@@ -149,6 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _page(found: Mapping[str, Path | None], results: Path, folder: Path) -> Iterator[str]:
     yield "# What was measured"
     yield "Made by `python -m perf.report` of the reports in `results/`, which have all samples."
+    yield "## What is wanted, and where it stands"
+    yield "With the weights that are shipped, on the machines that the reports name."
+    own = {name: path for name, path in found.items() if path is not None and path.parent.name != EARLIER}
+    yield bars({name: _read(path) for name, path in own.items()})
     missing = []
     for chapter in CHAPTERS:
         path = found[chapter.report]

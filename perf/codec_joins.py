@@ -47,7 +47,7 @@ class Seam:
     sharpness_db: float
 
 
-class Studio:
+class SegmentDecoder:
     """A codec, and what it makes of frames in windows."""
 
     def __init__(self, codec: Codec, speech: SpeechFormat) -> None:
@@ -73,13 +73,13 @@ class Studio:
         return np.concatenate(parts), seams
 
 
-def seams(studio: Studio, speech: SpeechFormat, before: Frames, own: Frames) -> Iterator[Seam]:
+def seams(decoder: SegmentDecoder, speech: SpeechFormat, before: Frames, own: Frames) -> Iterator[Seam]:
     """Of two segments, one behind the other."""
     rate, start = speech.sample_rate_hz, len(before) * speech.hop
-    whole, first = studio.whole(np.concatenate([before, own])), studio.whole(before)
+    whole, first = decoder.whole(np.concatenate([before, own])), decoder.whole(before)
     heard = round(_HEARD_S * rate)
     for place, in_context in zip(_PLACES[:2], (False, True), strict=True):
-        audio, places = studio.segment(before, own, in_context=in_context)
+        audio, places = decoder.segment(before, own, in_context=in_context)
         stream = np.concatenate([first, audio])
         named = [(place, start)]
         if in_context:
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if recorded is not None:
             rolled = np.roll(recorded, -7 * pair, axis=0)
             before, own = rolled[: len(before)], rolled[len(before) : len(before) + len(own)]
-        found += seams(Studio(codec, speech), speech, before, own)
+        found += seams(SegmentDecoder(codec, speech), speech, before, own)
         print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr, flush=True)
     print(report.markdown(rows(found)))
     return 0

@@ -38,9 +38,9 @@ from perf.speculation.installation import Installation
 from perf.speculation.kept import Kept
 from perf.speculation.methods import Method, Talker
 from perf.speculation.plan import Part, Plan, absent, chosen, plans, same_trees
-from perf.speculation.quality import Hall, teacher_word_errors
+from perf.speculation.quality import WorkerContext, teacher_word_errors
+from perf.speculation.runner import Runner
 from perf.speculation.shares import measure, pairs
-from perf.speculation.studio import Studio
 
 _PER_CATEGORY, _CATEGORIES = 84, 6
 _WHOLE = Scale(504, 96, 30, (1, 4, 16), seeds=(1, 2, 3, 4), sweep_seeds=(1, 2), tree_seeds=(1, 2))
@@ -71,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.profile:
         return _profile(options, found, environment)
     scale = _scale(parser, options)
-    hall = _hall(options, found)
+    context = _context(options, found)
     kept = Kept(options.work / "parts", options.fresh)
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
-        bench = Bench(hall, scale, kept, pool, options.workers)
+        bench = Bench(context, scale, kept, pool, options.workers)
         # Speed first: nothing else runs while it is taken.
         for plan in selected:
             bench.time(plan)
@@ -82,8 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bench.hear(plan)
         rows = bench.rows(selected)
         settings = {
-            "temperature": hall.studio.sampling.temperature,
-            "top_p": hall.studio.sampling.top_p,
+            "temperature": context.runner.sampling.temperature,
+            "top_p": context.runner.sampling.top_p,
             "precision": str(options.precision),
             "seed": options.seed,
             "clock": "CPU time of the decoding thread",
@@ -130,9 +130,9 @@ def _profile(options: argparse.Namespace, found: Installation, environment: Envi
     """Where steps spend their time, pair by pair."""
     sampling = sampling_of(options, found.talker(Talker.SHIPPED))
     sentences = interleaved(options.sentence_seed, found)[: options.utterances or _PROFILED]
-    studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
+    runner = Runner(found, sentences, sampling, options.seed, options.precision.dtype)
     rows = [
-        measure(studio, method, streams, min(len(sentences), _PROFILED_EACH * streams), _REPEATS)
+        measure(runner, method, streams, min(len(sentences), _PROFILED_EACH * streams), _REPEATS)
         for method in pairs(found)
         for streams in options.streams or (1, 16)
     ]
@@ -166,11 +166,11 @@ def _installation(options: argparse.Namespace) -> Installation:
     return Installation(options.repository, options.tuned, options.smaller)
 
 
-def _hall(options: argparse.Namespace, found: Installation) -> Hall:
+def _context(options: argparse.Namespace, found: Installation) -> WorkerContext:
     sentences = interleaved(options.sentence_seed, found)
     sampling = sampling_of(options, found.talker(Talker.SHIPPED))
-    studio = Studio(found, sentences, sampling, options.seed, options.precision.dtype)
-    return Hall(studio, Setting(found.codec, options.work / "heard"))
+    runner = Runner(found, sentences, sampling, options.seed, options.precision.dtype)
+    return WorkerContext(runner, Setting(found.codec, options.work / "heard"))
 
 
 def interleaved(seed: int, found: Installation) -> tuple[Sentence, ...]:

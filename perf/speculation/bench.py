@@ -15,7 +15,7 @@ from perf.speculation.hearing import Hearing
 from perf.speculation.kept import Kept
 from perf.speculation.methods import PLAIN, Method
 from perf.speculation.plan import Part, Plan, tree_plans
-from perf.speculation.quality import Hall, Quality, Speech
+from perf.speculation.quality import Quality, Speech, WorkerContext
 from perf.speculation.speed import Speed
 from perf.speculation.surprise import Surprise, surprise
 
@@ -92,9 +92,11 @@ class Bench:
         pool: processes for the quality pass, `workers` of them.
     """
 
-    def __init__(self, hall: Hall, scale: Scale, kept: Kept, pool: Executor, workers: int) -> None:
-        self._hall = hall
-        self._studio = hall.studio
+    def __init__(
+        self, context: WorkerContext, scale: Scale, kept: Kept, pool: Executor, workers: int
+    ) -> None:
+        self._context = context
+        self._runner = context.runner
         self._scale = scale
         self._kept = kept
         self._pool = pool
@@ -105,11 +107,11 @@ class Bench:
     def surprise(self) -> Surprise:
         key = self._key("surprise", PLAIN, sentences=self._scale.timed_sentences)
         return Surprise(
-            **self._kept.get(key, lambda: asdict(surprise(self._studio, self._scale.timed_sentences)))
+            **self._kept.get(key, lambda: asdict(surprise(self._runner, self._scale.timed_sentences)))
         )
 
     def teacher(self) -> list[Hearing]:
-        return quality.teacher_speech(self._pool, self._workers, self._hall, self._scale.sentences)
+        return quality.teacher_speech(self._pool, self._workers, self._context, self._scale.sentences)
 
     # Speed
 
@@ -117,7 +119,7 @@ class Bench:
     def trees(self) -> dict[tuple[str, int], int]:
         """The fastest number of nodes by draft and streams."""
         found: dict[tuple[str, int], dict[int, float]] = {}
-        for plan in tree_plans(self._studio.found):
+        for plan in tree_plans(self._runner.found):
             for streams in self._scale.streams:
                 timed = self._speed(plan.method, streams, self._scale.tree_seeds)
                 sizes = found.setdefault((plan.method.draft, streams), {})
@@ -149,7 +151,7 @@ class Bench:
         key = self._key("speed", method, streams=streams, sentences=sentences, seeds=list(seeds))
 
         def make() -> dict[str, Any]:
-            made = speed.measure(self._studio, method, streams, sentences, seeds)
+            made = speed.measure(self._runner, method, streams, sentences, seeds)
             _say(f"{method.title}, {streams} streams: {median(made.speedups):.2f}x")
             return speed.as_json(made)
 
@@ -165,25 +167,25 @@ class Bench:
         is_whole = plan.is_headline or plan.is_heard_whole
         sentences = scale.sentences if is_whole else scale.sweep_sentences
         method = self.settled(plan.method, scale.streams[0])
-        key = self._key("quality", method, sentences=sentences, setting=self._hall.setting.digest)
+        key = self._key("quality", method, sentences=sentences, setting=self._context.setting.digest)
 
         def make() -> dict[str, Any]:
-            seed = self._studio.seed
-            made = quality.speech(self._pool, self._workers, self._hall, method, sentences, seed)
+            seed = self._runner.seed
+            made = quality.speech(self._pool, self._workers, self._context, method, sentences, seed)
             _say(f"{method.title}: {sentences} sentences, {made.num_heard} heard anew")
             return quality.as_json(made)
 
         self._speeches[plan.method.title] = Speech.from_json(self._kept.get(key, make))
 
     def _key(self, measured: str, method: Method, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-        studio = self._studio
+        runner = self._runner
         return {
             "pass": measured,
             "method": method.to_json(),
-            "hashes": studio.found.hashes(method),
-            "sampling": [studio.sampling.temperature, studio.sampling.top_p, studio.sampling.top_k],
-            "precision": str(studio.precision),
-            "seed": studio.seed,
+            "hashes": runner.found.hashes(method),
+            "sampling": [runner.sampling.temperature, runner.sampling.top_p, runner.sampling.top_k],
+            "precision": str(runner.precision),
+            "seed": runner.seed,
             **more,
         }
 
@@ -230,7 +232,7 @@ class Bench:
             quality_options=None if own.options == heard.options or not spoken else heard.options,
             quality=self._quality(spoken, with_samples=streams == self._scale.streams[0]) if spoken else None,
             speed=timed,
-            hashes=self._studio.found.hashes(method),
+            hashes=self._runner.found.hashes(method),
         )
 
     def _quality(self, spoken: Speech, *, with_samples: bool) -> Quality:
@@ -239,7 +241,7 @@ class Bench:
 
     def _mean_size(self, method: Method) -> float | None:
         similarity = method.options.get("similarity", method.swapped_within)
-        known = self._studio.found.similarities()
+        known = self._runner.found.similarities()
         return next((one.mean_size for one in known if one.threshold == similarity), None)
 
     def parted(self, plans: Iterable[Plan]) -> list[str]:

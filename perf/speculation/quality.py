@@ -21,7 +21,7 @@ from instruments.percentages import Difference, percent
 from instruments.setting import Setting
 from perf.speculation.hearing import Ending, Hearing, Listener
 from perf.speculation.methods import Method
-from perf.speculation.studio import Studio
+from perf.speculation.runner import Runner
 from perf.speculation.token_swap import TokenSwap
 
 _SLOTS = 16
@@ -44,10 +44,10 @@ class Spoken:
 
 
 @dataclass(frozen=True)
-class Hall:
+class WorkerContext:
     """What a process needs in order to speak and to hear."""
 
-    studio: Studio
+    runner: Runner
     setting: Setting
 
 
@@ -65,18 +65,18 @@ class Passage:
     swapped: float | None
 
 
-def speak_and_hear(hall: Hall, method: Method, start: int, stop: int, seed: int) -> Passage:
+def speak_and_hear(context: WorkerContext, method: Method, start: int, stop: int, seed: int) -> Passage:
     """Sentences `start` to `stop`, by whichever process has time."""
     torch.set_num_threads(1)
-    hall = _settled(hall)
-    listener = _listener(hall.setting)
+    context = _settled(context)
+    listener = _listener(context.setting)
     known = listener.num_heard
-    loop = hall.studio.loop(method, min(_SLOTS, stop - start))
-    said = hall.studio.speak(loop, method, range(start, stop), seed)
+    loop = context.runner.loop(method, min(_SLOTS, stop - start))
+    said = context.runner.speak(loop, method, range(start, stop), seed)
     eos = loop.decoder.eos
-    swap = _swap(hall.studio, method, eos)
+    swap = _swap(context.runner, method, eos)
     spoken, changed = [], []
-    for sentence, utterance in zip(hall.studio.sentences[start:stop], said, strict=True):
+    for sentence, utterance in zip(context.runner.sentences[start:stop], said, strict=True):
         tokens = swap.apply(utterance.tokens, utterance.seed) if swap else utterance.tokens
         changed += [one != other for one, other in zip(tokens, utterance.tokens, strict=True)]
         heard = listener.hear(sentence, [token for token in tokens if token != eos])
@@ -84,16 +84,16 @@ def speak_and_hear(hall: Hall, method: Method, start: int, stop: int, seed: int)
     return Passage(spoken, listener.num_heard - known, float(np.mean(changed)) if swap else None)
 
 
-def hear_teacher(hall: Hall, start: int, stop: int) -> list[Hearing]:
+def hear_teacher(context: WorkerContext, start: int, stop: int) -> list[Hearing]:
     torch.set_num_threads(1)
-    listener = _listener(hall.setting)
-    return [listener.hear_teacher(sentence) for sentence in hall.studio.sentences[start:stop]]
+    listener = _listener(context.setting)
+    return [listener.hear_teacher(sentence) for sentence in context.runner.sentences[start:stop]]
 
 
 @cache
-def _settled(hall: Hall) -> Hall:
+def _settled(context: WorkerContext) -> WorkerContext:
     """The first that came here of equal ones: it keeps what it has loaded."""
-    return hall
+    return context
 
 
 @cache
@@ -101,10 +101,10 @@ def _listener(setting: Setting) -> Listener:
     return Listener(setting)
 
 
-def _swap(studio: Studio, method: Method, eos: int) -> TokenSwap | None:
+def _swap(runner: Runner, method: Method, eos: int) -> TokenSwap | None:
     if method.swapped_within is None:
         return None
-    return TokenSwap(studio.embeddings, method.swapped_within, eos)
+    return TokenSwap(runner.embeddings, method.swapped_within, eos)
 
 
 def _spoken(tokens: Sequence[int], steps: int, heard: Hearing, *, has_ended: bool) -> Spoken:
@@ -141,10 +141,12 @@ class Speech:
         return Speech(self.spoken[:count], self.num_heard, self.swapped)
 
 
-def speech(pool: Executor, workers: int, hall: Hall, method: Method, sentences: int, seed: int) -> Speech:
+def speech(
+    pool: Executor, workers: int, context: WorkerContext, method: Method, sentences: int, seed: int
+) -> Speech:
     """The first `sentences` of them."""
     jobs = [
-        pool.submit(speak_and_hear, hall, method, start, stop, seed)
+        pool.submit(speak_and_hear, context, method, start, stop, seed)
         for start, stop in spans(sentences, _PIECES * workers)
     ]
     passages = [job.result() for job in jobs]
@@ -156,8 +158,8 @@ def speech(pool: Executor, workers: int, hall: Hall, method: Method, sentences: 
     )
 
 
-def teacher_speech(pool: Executor, workers: int, hall: Hall, sentences: int) -> list[Hearing]:
-    jobs = [pool.submit(hear_teacher, hall, *span) for span in spans(sentences, _PIECES * workers)]
+def teacher_speech(pool: Executor, workers: int, context: WorkerContext, sentences: int) -> list[Hearing]:
+    jobs = [pool.submit(hear_teacher, context, *span) for span in spans(sentences, _PIECES * workers)]
     return [heard for job in jobs for heard in job.result()]
 
 

@@ -18,8 +18,8 @@ from talkahead.speculation.token_tree import TokenTree
 from perf.speculation.installation import Installation
 from perf.speculation.methods import PLAIN, Method
 from perf.speculation.plan import DRAFT_LM, HEADLINE_SIZE, HEADLINE_TOP_K, near
+from perf.speculation.runner import Loop, Runner
 from perf.speculation.speed import Stopwatch, TimedStep
-from perf.speculation.studio import Loop, Studio
 
 _NODES = 8
 """Of a tree of heads."""
@@ -91,11 +91,11 @@ class _Step(TimedStep):
         return scored
 
 
-def measure(studio: Studio, method: Method, streams: int, sentences: int, repeats: int) -> Shares:
+def measure(runner: Runner, method: Method, streams: int, sentences: int, repeats: int) -> Shares:
     """With sentences for every stream; the pool is full until the last ones end."""
-    loop = studio.loop(method, streams)
-    _run(studio, loop, method, range(_WARM_UP))
-    runs = [_run(studio, loop, method, range(sentences)) for _ in range(repeats)]
+    loop = runner.loop(method, streams)
+    _run(runner, loop, method, range(_WARM_UP))
+    runs = [_run(runner, loop, method, range(sentences)) for _ in range(repeats)]
     best = min(runs, key=lambda run: run.steps_s)
     scale = 1e6 * streams / best.row_steps
     return Shares(
@@ -109,7 +109,7 @@ def measure(studio: Studio, method: Method, streams: int, sentences: int, repeat
     )
 
 
-def _run(studio: Studio, loop: Loop, method: Method, span: range) -> _Watch:
+def _run(runner: Runner, loop: Loop, method: Method, span: range) -> _Watch:
     watch = _Watch()
-    studio.speak(loop, method, span, 1, partial(_Step, watch))
+    runner.speak(loop, method, span, 1, partial(_Step, watch))
     return watch

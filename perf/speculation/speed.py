@@ -23,7 +23,7 @@ from talkahead.speculation.contracts import Accepted, Context, Drafter, Scored, 
 from talkahead.speculation.token_tree import TokenTree
 
 from perf.speculation.methods import PLAIN, Method
-from perf.speculation.studio import Loop, Studio
+from perf.speculation.runner import Loop, Runner
 
 AGREES = 0.1
 """Speed is accounted for when it is that near to A / rho."""
@@ -180,23 +180,23 @@ def _share(seconds: Sequence[float], runs: Sequence[Run]) -> float:
     return 100 * sum(seconds) / sum(run.cpu_s for run in runs)
 
 
-def measure(studio: Studio, method: Method, streams: int, sentences: int, seeds: Sequence[int]) -> Speed:
+def measure(runner: Runner, method: Method, streams: int, sentences: int, seeds: Sequence[int]) -> Speed:
     """Both loops by turns, a seed at a time; who begins takes turns as well."""
-    sides = {"plain": (PLAIN, studio.loop(PLAIN, streams)), "own": (method, studio.loop(method, streams))}
+    sides = {"plain": (PLAIN, runner.loop(PLAIN, streams)), "own": (method, runner.loop(method, streams))}
     runs: dict[str, list[Run]] = {name: [] for name in sides}
     for who, loop in sides.values():
-        _run(studio, loop, who, _WARM_UP, seeds[0])
+        _run(runner, loop, who, _WARM_UP, seeds[0])
     for turn, seed in enumerate(seeds):
         for name in sorted(sides, reverse=bool(turn % 2)):
             who, loop = sides[name]
-            runs[name].append(_run(studio, loop, who, sentences, seed))
+            runs[name].append(_run(runner, loop, who, sentences, seed))
     return Speed(streams, tuple(runs["plain"]), tuple(runs["own"]))
 
 
-def _run(studio: Studio, loop: Loop, method: Method, sentences: int, seed: int) -> Run:
+def _run(runner: Runner, loop: Loop, method: Method, sentences: int, seed: int) -> Run:
     watch = Stopwatch()
     wall, cpu = time.perf_counter(), time.thread_time()
-    said = studio.speak(loop, method, range(sentences), seed, partial(TimedStep, watch))
+    said = runner.speak(loop, method, range(sentences), seed, partial(TimedStep, watch))
     cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
     tokens = sum(len(one.tokens) for one in said)
     return Run(

@@ -12,7 +12,7 @@ from talkahead.speculation.sampling import SamplingSettings, probabilities
 from torch.nn import functional
 
 from perf.speculation.methods import PLAIN, Talker
-from perf.speculation.studio import Loop, Studio
+from perf.speculation.runner import Loop, Runner
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Surprise:
 
 
 @torch.inference_mode()
-def surprise(studio: Studio, sentences: int) -> Surprise:
-    loop = studio.loop(PLAIN, 16)
+def surprise(runner: Runner, sentences: int) -> Surprise:
+    loop = runner.loop(PLAIN, 16)
     recorded = Loop(loop.decoder, RecordingDrafter(), MatchVerifier())
-    said = studio.speak(recorded, PLAIN, range(sentences), studio.seed)
+    said = runner.speak(recorded, PLAIN, range(sentences), runner.seed)
     # The first token of each is left out: it is drawn without the end of speech.
     hidden = torch.cat([torch.stack(one.hidden[1:]) for one in said if len(one.hidden) > 1])
     drawn = torch.cat([torch.tensor(one.tokens[1 : len(one.hidden)]) for one in said])
-    head = load_llama(studio.found.talker(Talker.SHIPPED))[1]["lm_head.weight"]
+    head = load_llama(runner.found.talker(Talker.SHIPPED))[1]["lm_head.weight"]
     logits = functional.linear(hidden, head)
     settings = SamplingSettings.of(
-        torch.full((1,), studio.sampling.temperature, dtype=torch.float64),
-        torch.full((1,), studio.sampling.top_k),
-        torch.full((1,), studio.sampling.top_p, dtype=torch.float64),
+        torch.full((1,), runner.sampling.temperature, dtype=torch.float64),
+        torch.full((1,), runner.sampling.top_k),
+        torch.full((1,), runner.sampling.top_p, dtype=torch.float64),
     )
     chances = probabilities(logits[None], settings)[0].gather(1, drawn[:, None])
     logs = logits.double().log_softmax(-1)

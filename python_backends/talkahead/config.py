@@ -305,13 +305,13 @@ def thread_override(model: str) -> int | None:
     return int(text) if text.isdigit() and int(text) > 0 else None
 
 
-MEETING_PLACE = "TALKAHEAD_MEETING_PLACE"
+SOCKET_DIR = "TALKAHEAD_SOCKET_DIR"
 """Set by the launcher for its children: the folder in which the models of one server meet."""
 
 
-def meeting_place() -> Path | None:
+def socket_dir() -> Path | None:
     """The folder that the launcher made, if there is a launcher."""
-    text = os.environ.get(MEETING_PLACE, "")
+    text = os.environ.get(SOCKET_DIR, "")
     return Path(text) if text else None
 
 

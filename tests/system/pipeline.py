@@ -54,7 +54,7 @@ def _windows(
         request = model_request("talker", in_batch(prompt), request_id=str(header.segment))
         add_parameters(request, parameters)
         requests.append(request)
-    vocoder = AcknowledgementSender(server.meeting_place)
+    vocoder = AcknowledgementSender(server.socket_dir)
     try:
         with RawStream(server.grpc, *requests) as stream:
             for response in stream:

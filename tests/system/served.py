@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from running_command import EXIT_LIMIT_S, RunningCommand
-from talkahead.config import MEETING_PLACE
+from talkahead.config import SOCKET_DIR
 from talkahead.launcher.process_watch import model_processes
 
 from perf.memory import resident_bytes
@@ -126,10 +126,10 @@ class Served(RunningCommand):
         return children[0]
 
     @property
-    def meeting_place(self) -> Path:
+    def socket_dir(self) -> Path:
         """Where its models meet, as their environment says."""
         environment = Path(f"/proc/{self.server_pid}/environ").read_bytes().decode().split("\0")
-        [folder] = [entry.partition("=")[2] for entry in environment if entry.startswith(f"{MEETING_PLACE}=")]
+        [folder] = [entry.partition("=")[2] for entry in environment if entry.startswith(f"{SOCKET_DIR}=")]
         return Path(folder)
 
     def model_pids(self) -> dict[str, int]:

@@ -226,7 +226,7 @@ class SlotDecoder(CachedDecoder):
             self._load_layer(lambda name, prefix=f"model.layers.{index}.": weight(prefix + name))
             for index in range(self.config.num_hidden_layers)
         )
-        self._norm_leg = self._leg(self.hidden_size)
+        self._sqrt_eps_term = self._leg(self.hidden_size)
         self._head_leg = self._leg(self._dim)
         angles = rope_angles(self.config, self.max_positions + self.max_nodes)
         rotations = torch.polar(torch.ones_like(angles), angles)
@@ -304,7 +304,7 @@ class SlotDecoder(CachedDecoder):
 
     def _projected(self, x: Tensor, layer: _Layer, rotations: Tensor) -> Tensor:
         """Rotated queries and keys, then values, [T, H + 2 K, d]; x [T, D], rotations [T, 1, d / 2]."""
-        normed = self._normed(x, self._norm_leg)
+        normed = self._normed(x, self._sqrt_eps_term)
         qkv = self._product(normed, layer.qkv).view(-1, self._heads + 2 * self._kv_heads, self._dim)
         if layer.qk_norm is not None:
             heads = qkv[:, : self._heads + self._kv_heads]
@@ -315,7 +315,7 @@ class SlotDecoder(CachedDecoder):
 
     def _fed_forward(self, x: Tensor, attended: Tensor, layer: _Layer) -> Tensor:
         x = self._added_product(x, attended, layer.out)
-        gate, up = self._product(self._normed(x, self._norm_leg), layer.gate_up).chunk(2, dim=-1)
+        gate, up = self._product(self._normed(x, self._sqrt_eps_term), layer.gate_up).chunk(2, dim=-1)
         return self._added_product(x, functional.silu(gate).mul_(up), layer.down)
 
     def _embedded(self, tokens: Tensor) -> Tensor:
@@ -327,7 +327,7 @@ class SlotDecoder(CachedDecoder):
         return reduce(self._product, self._head, hidden), hidden
 
     def _hidden(self, x: Tensor) -> Tensor:
-        return x if self._final_norm is None else self._normed(x, self._norm_leg) * self._final_norm
+        return x if self._final_norm is None else self._normed(x, self._sqrt_eps_term) * self._final_norm
 
     # Prefill
 

@@ -112,9 +112,11 @@ class _Part:
         if context is None:
             # Native code reads and writes plain memory where it lies.
             hidden = self.state.hidden
-            kept: dict[Hashable, Any] | None = {} if hidden.is_cpu and hidden.dtype is torch.float32 else None
+            scratch: dict[Hashable, Any] | None = (
+                {} if hidden.is_cpu and hidden.dtype is torch.float32 else None
+            )
             request = self.method.draft_request(nodes)
-            context = self.contexts[nodes] = replace(self.state, draft_request=request, kept=kept)
+            context = self.contexts[nodes] = replace(self.state, draft_request=request, scratch=scratch)
         return context
 
     def enter(self, room: Context, slots: SlotState) -> None:
@@ -357,10 +359,10 @@ class DecodeStep:
     def _make_native_steps(self, method: Method, nodes: int | None, count: int) -> NativeSteps | None:
         if method.looks_back or not isinstance(self._backbone, NativeDecoder):
             return None
-        kept = dict(self._in_common)
-        context = replace(self._room(count), draft_request=method.draft_request(nodes), kept=kept)
+        scratch = dict(self._in_common)
+        context = replace(self._room(count), draft_request=method.draft_request(nodes), scratch=scratch)
         steps = NativeSteps.of(method, self._backbone, context, self._scores)
-        self._in_common = {key: value for key, value in kept.items() if key == native_walk.MEMORY}
+        self._in_common = {key: value for key, value in scratch.items() if key == native_walk.MEMORY}
         return steps
 
     # One operation after another

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from talkahead.config import MEETING_PLACE, THREADS_PREFIX
+from talkahead.config import SOCKET_DIR, THREADS_PREFIX
 from talkahead.cpu_path import torch_environment
 from talkahead.launcher.addresses import Addresses
 from talkahead.launcher.installation import prepare
@@ -71,7 +71,7 @@ class ServerProcess:
         self._runtime = plain_folder("talkahead-runtime-")
         self.names = PlainNames(self._runtime)
         # Apart from the runtime folder, whose longer name a socket's path would not have room for.
-        self._meeting_place = plain_folder("talkahead-")
+        self._socket_dir = plain_folder("talkahead-")
         try:
             self._process = self._start(options)
         except BaseException:
@@ -92,7 +92,7 @@ class ServerProcess:
                 **installation.environment,
                 **torch_environment(),
                 **threads,
-                MEETING_PLACE: str(self._meeting_place),
+                SOCKET_DIR: str(self._socket_dir),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -107,11 +107,11 @@ class ServerProcess:
 
     def refuse_health_checks(self) -> None:
         """Proxies send no more streams; those that come all the same are spoken."""
-        leaving_flag(self._meeting_place).touch()
+        leaving_flag(self._socket_dir).touch()
 
     def refuse_new_streams(self) -> None:
         """The frontend answers from now on that the server is going away."""
-        draining_flag(self._meeting_place).touch()
+        draining_flag(self._socket_dir).touch()
 
     def ask_to_stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -132,7 +132,7 @@ class ServerProcess:
             region.unlink(missing_ok=True)
 
     def _remove_folders(self) -> None:
-        for folder in (self._meeting_place, self._runtime):
+        for folder in (self._socket_dir, self._runtime):
             shutil.rmtree(folder, ignore_errors=True)
 
 

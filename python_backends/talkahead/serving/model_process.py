@@ -21,10 +21,10 @@ def settle(model: str) -> None:
     """
     gc.collect()
     gc.freeze()
-    _end_with_any_thread(model)
+    _exit_on_thread_failure(model)
 
 
-def _end_with_any_thread(model: str) -> None:
+def _exit_on_thread_failure(model: str) -> None:
     """From now on an exception that leaves a thread of this process ends the process.
 
     Without one of its threads a model would take requests and never answer them. The reason goes to standard

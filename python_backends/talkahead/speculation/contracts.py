@@ -65,8 +65,8 @@ class Context:
         keys: int64 [B], the segment's key for `draws`.
         settings: temperature, top-k and top-p per row.
         draft_request: how much to draft.
-        kept: what native calls keep for the steps of this context, where they read and write its columns as
-            they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are
+        scratch: what native calls keep for the steps of this context, where they read and write its columns
+            as they lie (contiguous, on the CPU, `hidden` in float32); else None. Trees and outcomes that are
             kept hold until the next step. A forward leaves no cache warm: making them anew is what calls
             would spend their time on.
         repetition: what rules on history go by, where there are any.
@@ -80,7 +80,7 @@ class Context:
     keys: Tensor
     settings: SamplingSettings
     draft_request: DraftRequest = DraftRequest()
-    kept: dict[Hashable, Any] | None = None
+    scratch: dict[Hashable, Any] | None = None
     repetition: RepetitionSettings | None = None
 
     @cached_property
@@ -90,11 +90,11 @@ class Context:
 
     def keep(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
         """What `make` made under this key in an earlier step, or makes now."""
-        if self.kept is None:
+        if self.scratch is None:
             return make()
-        if key not in self.kept:
-            self.kept[key] = make()
-        found: _Kept = self.kept[key]
+        if key not in self.scratch:
+            self.scratch[key] = make()
+        found: _Kept = self.scratch[key]
         return found
 
     def of(self, lines: Tensor) -> Context:

@@ -105,7 +105,7 @@ class HistoryRules:
         is_on = settings.is_sampled & (repetition.win_len > 0)
         logits = torch.where(is_on[:, None, None], aware, logits)
         # What native calls keep knows where the settings lie: these are others.
-        drawn_by = replace(context, settings=settings.unfiltered_where(is_on), kept=None)
+        drawn_by = replace(context, settings=settings.unfiltered_where(is_on), scratch=None)
         return logits, drawn_by
 
     def _window(self, tree: TokenTree, context: Context) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
-from talkahead.config import meeting_place
+from talkahead.config import socket_dir
 from talkahead.errors import Code, TalkaheadError
 from talkahead.private_folder import private_folder
 
@@ -26,7 +26,7 @@ def rendezvous_folder() -> Path:
 
     That name can be guessed, so a folder that another user has put there is refused.
     """
-    folder = meeting_place() or Path(tempfile.gettempdir()) / f"talkahead-{os.getppid()}"
+    folder = socket_dir() or Path(tempfile.gettempdir()) / f"talkahead-{os.getppid()}"
     try:
         return private_folder(folder)
     except OSError as error:

@@ -12,7 +12,7 @@ from talkahead.families.llasa.codec import Xcodec2Codec
 from transformers import Xcodec2Model
 
 from perf import codec_joins
-from perf.codec_joins import Studio, seams
+from perf.codec_joins import SegmentDecoder, seams
 
 
 def test_seams_are_told_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,7 +23,7 @@ def test_seams_are_told_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
     found = []
     for _ in range(3):
         before, own = (draw.integers(0, 65_536, (count, 1)).astype(np.int32) for count in (54, 79))
-        found += list(seams(Studio(codec, speech), speech, before, own))
+        found += list(seams(SegmentDecoder(codec, speech), speech, before, own))
     anew, joined = (
         np.mean([one.spectrum_db for one in found if one.place == place]) for place in codec_joins._PLACES[:2]
     )

@@ -69,7 +69,7 @@ def config_of(repository: Path) -> Callable[..., ModelConfig]:
 
 
 @pytest.fixture(autouse=True)
-def meeting_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def socket_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The models of a test meet in a folder of its own; `tmp_path`, made first, is too long for a socket."""
     with TemporaryDirectory(prefix="met-") as folder:
         monkeypatch.setattr("tempfile.tempdir", folder)

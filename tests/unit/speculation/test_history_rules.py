@@ -89,7 +89,7 @@ def context_of(rows: tuple[Row, ...]) -> Context:
         keys=keys_of(len(rows)),
         settings=settings_of(len(rows), *((row.temperature, *KIND[1:]) for row in rows)),
         repetition=repetition_of(rows),
-        kept={},
+        scratch={},
     )
 
 

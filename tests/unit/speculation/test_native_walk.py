@@ -94,7 +94,7 @@ def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case)
 def test_what_a_context_keeps_is_the_next_steps(walks: tuple[Accept, Accept], case: Case) -> None:
     """Three steps of one context, whose columns are written in between: each says what tensors say of it."""
     tree, scored, context = case
-    kept = replace(context, positions=context.positions.clone(), kept={})
+    kept = replace(context, positions=context.positions.clone(), scratch={})
     for step in range(3):
         turned = TokenTree(tree.tokens.roll(step, 0), tree.shape, tree.draft_probs)
         logits = Scored(scored.logits.roll(step, 0), scored.hidden)

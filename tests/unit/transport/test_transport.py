@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from talkahead.config import MEETING_PLACE
+from talkahead.config import SOCKET_DIR
 from talkahead.errors import TalkaheadError
 from talkahead.launcher.doctor import _TEMPORARY_CHARACTERS
 from talkahead.transport.control_client import ControlClient
@@ -156,7 +156,7 @@ def test_control_without_a_talker_finds_nobody(tmp_path: Path) -> None:
 
 
 def test_models_meet_in_the_launcher_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MEETING_PLACE, str(tmp_path))
+    monkeypatch.setenv(SOCKET_DIR, str(tmp_path))
     assert rendezvous_folder() == tmp_path
     receiver = AcknowledgementReceiver()
     assert [path.parent for path in tmp_path.glob("talker-*.sock")] == [tmp_path]

@@ -548,7 +548,7 @@ struct target {
     float *rests;          /* room, [count] */
 };
 
-static void forget(struct target *target) {
+static void reset(struct target *target) {
     for (int64_t place = 0; place < target->count; place++)
         target->masses[target->live[place]] = target->left[target->live[place]] = 0;
     target->count = 0;
@@ -556,7 +556,7 @@ static void forget(struct target *target) {
 
 static void meet(struct target *target, const struct labels *labels, struct support support) {
     float scale = 1 / support.mass;
-    forget(target);
+    reset(target);
     target->support = support;
     for (int64_t place = 0; place < support.count; place++) {
         int64_t token = support.tokens[place], count = num_labels(labels, token);
@@ -573,7 +573,7 @@ static void meet(struct target *target, const struct labels *labels, struct supp
 }
 
 /* left = (left - what was proposed)+ to a sum of 1; rounding may leave nothing where both are the same. */
-static void take_away(struct target *target, const struct labels *labels, const float *proposed) {
+static void subtract_draft(struct target *target, const struct labels *labels, const float *proposed) {
     double total = 0;
     for (int64_t place = 0; place < target->count; place++) {
         int64_t label = target->live[place];
@@ -645,7 +645,7 @@ int talkahead_ratio(const struct weighing *own) {
                 node = child, depth++, order = 0;
                 child = next_child(step, node, node);
             } else {
-                take_away(&target, labels, proposed);
+                subtract_draft(&target, labels, proposed);
                 order++;
                 child = next_child(step, node, child);
             }
@@ -656,7 +656,7 @@ int talkahead_ratio(const struct weighing *own) {
                   : plain_draw(step, stream, node, depth, room);
         tell(step, own->outcome, stream, node, next_root);
     }
-    forget(&target);
+    reset(&target);
     return 0;
 }
 

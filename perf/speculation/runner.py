@@ -52,7 +52,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Studio:
+class Runner:
     """Sentences, and how they are sampled.
 
     Args:

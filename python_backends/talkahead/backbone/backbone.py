@@ -6,7 +6,7 @@ Shapes: B prompts of at most P rows, S running slots, N nodes, D hidden size, V 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -63,3 +63,12 @@ class Backbone(Protocol):
         has no head that tells."""
 
     def release(self, slot: int) -> None: ...
+
+
+@runtime_checkable
+class PartReader(Protocol):
+    """A backbone that reads a prompt in parts, with steps of others between, and says the same."""
+
+    def read_on(self, slot: int, rows: Tensor, before: int) -> Scored:
+        """Rows [P, D] of a prompt behind those `before` that its slot holds: logits [1, 1, V] of what follows
+        the last, hidden [1, P, D] of all."""

@@ -316,6 +316,17 @@ class NativeDecoder(CachedDecoder):
         hidden[is_valid] = states
         return Scored(logits[:, None], hidden)
 
+    @torch.inference_mode()
+    def read_on(self, slot: int, rows: Tensor, before: int) -> Scored:
+        """Rows [P, D] of a prompt behind those `before` that its slot holds: logits [1, 1, V] of what follows
+        the last, hidden [1, P, D] of all; bitwise as they are where the prompt is read at once."""
+        count = len(rows)
+        if not before:
+            return self.prefill([slot], rows[None], [count], all_hidden=True)
+        if self.alignment is not None:
+            self.alignment.prompts[slot] = before + count
+        return self.extend(rows[None], torch.tensor([count]), Rows.of([slot]))
+
     def extend(self, embedded: Tensor, counts: Tensor, rows: Rows) -> Scored:
         """`SlotDecoder.extend`; padding is not computed, and its hidden states are zero."""
         count, width = embedded.shape[:2]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.backbone import Backbone, PartReader
 from talkahead.backbone.forward_graphs import GraphRecorder
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.config import RequestOptions
@@ -76,6 +76,7 @@ class Admission:
     Args:
         method: how it is drafted for and verified; None: as the step's own.
         history: int64 [H], the talker's own tokens in the prompt, in order.
+        read: hidden states [P, D] of parts of the prompt that `DecodeStep.read` has read, in order.
     """
 
     slot: int
@@ -85,6 +86,12 @@ class Admission:
     segment: int
     method: Method | None = None
     history: Tensor = _NO_HISTORY
+    read: tuple[Tensor, ...] = ()
+
+    @property
+    def num_read(self) -> int:
+        """Rows of the prompt."""
+        return sum(map(len, self.read))
 
 
 @dataclass
@@ -210,9 +217,25 @@ class DecodeStep:
             support = support_of(options.temperature, options.top_k)
             self.graphs.record(StepKind(self.ruled(method, options), nodes, support), rows)
 
+    @property
+    def reads_in_parts(self) -> bool:
+        """Whether `read` can."""
+        return isinstance(self._backbone, PartReader)
+
+    @torch.inference_mode()
+    def read(self, admission: Admission, count: int) -> Admission:
+        """The next rows of a prompt, between steps of others; the last ones are for `admit`."""
+        assert isinstance(self._backbone, PartReader)
+        first = admission.num_read
+        scored = self._backbone.read_on(admission.slot, admission.prompt[first : first + count], first)
+        return replace(admission, read=(*admission.read, scored.hidden[0]))
+
     @torch.inference_mode()
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
-        """Prefill all of them together and draw each one's first token, int64 [B, C]: never EOS."""
+        """Prefill all of them together and draw each one's first token, int64 [B, C]: never EOS.
+
+        One of which parts were read comes alone.
+        """
         self._write_back()
         slots = [admission.slot for admission in admissions]
         lengths = [len(admission.prompt) for admission in admissions]
@@ -223,7 +246,7 @@ class DecodeStep:
             self.assign(slot, self.ruled(admission.method or self._default, admission.options))
         drafters = {id(one): one for one in map(self._drafter_of, slots)}.values()
         all_hidden = any(drafter.sees_prompt for drafter in drafters)
-        scored = self._backbone.prefill(slots, prompts, lengths, all_hidden=all_hidden)
+        scored = self._prefilled(admissions, prompts, lengths, all_hidden)
         for drafter in drafters:
             own = [line for line, slot in enumerate(slots) if self._drafter_of(slot) is drafter]
             hidden = scored.hidden[own] if drafter.sees_prompt else None
@@ -234,6 +257,21 @@ class DecodeStep:
             last = scored.hidden[range(len(lengths)), [length - 1 for length in lengths]]
             scored = Scored(scored.logits, last[:, None])
         return self._draw_first(slots, where, scored)
+
+    def _prefilled(
+        self, admissions: Sequence[Admission], prompts: Tensor, lengths: list[int], all_hidden: bool
+    ) -> Scored:
+        """As the backbone has it."""
+        if not admissions[0].read:
+            slots = [admission.slot for admission in admissions]
+            return self._backbone.prefill(slots, prompts, lengths, all_hidden=all_hidden)
+        [admission] = admissions
+        assert isinstance(self._backbone, PartReader)
+        rest = self._backbone.read_on(
+            admission.slot, admission.prompt[admission.num_read :], admission.num_read
+        )
+        hidden = torch.cat([*admission.read, rest.hidden[0]])[None] if all_hidden else rest.hidden[:, -1:]
+        return Scored(rest.logits, hidden)
 
     def aligned(self, slot: int, first: int, beyond: int) -> npt.NDArray[np.int32] | None:
         """See `Backbone.aligned`."""

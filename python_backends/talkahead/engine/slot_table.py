@@ -59,10 +59,16 @@ class SlotTable:
         return self._owners.count(None)
 
     def claim(self, owner: SegmentState) -> int:
-        """The lowest free slot: few streams then stay neighbours, which tensors read as views."""
+        """The lowest free slot, in which nothing is said yet: few streams then stay neighbours, which tensors
+        read as views."""
         slot = self._owners.index(None)
         self._owners[slot] = owner
         owner.slot = slot
+        self.counts[slot] = 0
+        self.ended[slot] = False
+        self.totals[slot] = 0
+        self.decode_us[slot] = 0
+        self.committed[slot] = 0
         return slot
 
     def start(self, slot: int, first: npt.NDArray[np.int64]) -> None:
@@ -70,10 +76,6 @@ class SlotTable:
         self.frames[slot, 0] = first
         self.counts[slot] = 1
         self._wake_at[slot] = 1
-        self.ended[slot] = False
-        self.totals[slot] = 0
-        self.decode_us[slot] = 0
-        self.committed[slot] = 0
 
     def fall_silent(self, slot: int, spoken: int, pause: int) -> None:
         """The slot's segment has `spoken` tokens and a pause of so many behind them, which takes no step."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -21,6 +22,7 @@ from talkahead.engine.engine_telemetry import EngineTelemetry
 from talkahead.engine.native_steps import Bell, Stop
 from talkahead.engine.pace import Pace
 from talkahead.engine.requests import SegmentRequest
+from talkahead.engine.running_mean import RunningRatio
 from talkahead.engine.schedule import Room, choose, room
 from talkahead.engine.slot_table import SlotTable
 from talkahead.engine.stream import SegmentState, Stream
@@ -35,6 +37,10 @@ _AT_RISK_S = 0.1
 """Of audio that a listener still has: with less, the slightest hitch is heard."""
 _LONGEST_STRIDE_S = 0.01
 """Of steps that are taken one behind the other: what the vocoder says waits as long."""
+_SMALLEST_PART = 96
+"""Rows of a prompt: fewer at once take as long, for they share a reading of the weights."""
+_PROMPTS = 16
+"""Whose seconds tell what a row takes."""
 _SHARE_THAT_BEGINS = 3
 """Of a step, where there are more slots than that: the first of a crowd are heard sooner than if all shared
 the steps, and whose beginning is being played does not run dry. At 16 and 20 requests a second of the 22 that
@@ -44,6 +50,20 @@ when the whole step could begin; with less first chunks came later, 95 of 100 wi
 While some begin who would be late, a step decodes no more than that. On an EPYC with AVX2 alone, at 4 and 5
 requests a second of the 6 that it spoke, with whoever begins preferred, 6 and 30 of 180 and 225 listeners ran
 dry, and 28 and 105 where whole steps were decoded; with a quarter 8 and 43 did."""
+
+
+@dataclass
+class _Reading:
+    """A prompt that is read in parts.
+
+    Args:
+        due_at: when the next part is to be read.
+    """
+
+    segment: SegmentState
+    admission: Admission
+    began_at: float
+    due_at: float
 
 
 class TalkerLoop:
@@ -114,6 +134,9 @@ class TalkerLoop:
         self._tell_waits = tell_waits
         self._has_changed = True
         self._running: list[int] = []
+        self._reading: _Reading | None = None
+        self._prompt_s = RunningRatio(_PROMPTS)
+        """By rows."""
         self._review_at = math.inf
         self._load = self._measured_load(0, self._table.num_free, clock())
 
@@ -214,7 +237,10 @@ class TalkerLoop:
             self._cutter.advance(segment.stream, now)
 
     def _schedule(self, now: float) -> None:
-        holders = [(slot, stream) for slot, stream in self._holders() if not stream.is_blocked]
+        read = None if self._reading is None else self._reading.segment.slot
+        holders = [
+            (slot, stream) for slot, stream in self._holders() if not stream.is_blocked and slot != read
+        ]
         lacks_s = self._table.tokens_left([slot for slot, _ in holders]) / self._tokens_per_s
         contenders = [
             stream.contends(slot, lacks)
@@ -320,7 +346,15 @@ class TalkerLoop:
         return None if objection is None else TalkaheadError(objection, Code.RESOURCE_EXHAUSTED)
 
     def _admit(self, now: float) -> None:
-        """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead."""
+        """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead.
+        Parts of a long prompt come first, when they are due."""
+        if self._reading is not None and self._reading.segment.slot is None:
+            self._reading = None  # its stream has ended
+        if self._reading is not None and (now >= self._reading.due_at or not self._running):
+            self._read_on(self._reading, now)
+            return
+        if self._reading is not None:
+            self._review_at = min(self._review_at, self._reading.due_at)
         waiting = self._waiting()
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
@@ -329,9 +363,9 @@ class TalkerLoop:
             self._reclaim(len(waiting) - self._table.num_free)
             chosen = self._within_budget(waiting[: self._table.num_free])
         else:
-            chosen = self._next_segments(with_slot=False)[: min(self._table.num_free, 1)]
+            chosen = self._within_budget(self._next_segments(with_slot=False)[: min(self._table.num_free, 1)])
         if chosen:
-            self._prefill(chosen, now)
+            self._let_in(chosen, now)
 
     def _order(self, segment: SegmentState) -> tuple[bool, float]:
         stream = segment.stream
@@ -344,10 +378,20 @@ class TalkerLoop:
         return [*playing, *newcomers[: left.newcomers]][: left.rows]
 
     def _within_budget(self, segments: list[SegmentState]) -> list[SegmentState]:
-        """The first few, at least one, whose prompts may be prefilled before the next step."""
+        """The first few whose prompts may be read before the next step; at least one, unless parts of another
+        are."""
         rows = accumulate(segment.num_prompt for segment in segments)
-        fitting = sum(total <= self._config.max_prefill_rows for total in rows)
-        return segments[: max(fitting, 1)]
+        most = self._prompt_rows()
+        fitting = sum(total <= most for total in rows)
+        return segments[: fitting if self._reading is not None else max(fitting, 1)]
+
+    def _prompt_rows(self) -> int:
+        """That may be read before the next step."""
+        most, row_s = self._config.max_prefill_rows, self._prompt_s.value
+        in_time = (
+            most if not row_s else max(int(min(self._config.max_prefill_s / row_s, most)), _SMALLEST_PART)
+        )
+        return min(in_time, most)
 
     def _next_segments(self, with_slot: bool) -> list[SegmentState]:
         """Segments after the ones being spoken, of streams that have begun; the first to run dry in front."""
@@ -369,21 +413,48 @@ class TalkerLoop:
             self._table.release(segment)
             num_missing -= 1
 
-    def _prefill(self, segments: list[SegmentState], now: float) -> None:
+    def _let_in(self, segments: list[SegmentState], now: float) -> None:
+        """Slots are theirs; their prompts are read, or the first part of one that is long."""
         self._has_changed = True
-        slots = [self._table.claim(segment) for segment in segments]
-        tokens = self._step.admit(
-            [self._admission(slot, segment) for slot, segment in zip(slots, segments, strict=True)]
-        )
-        done = self._clock()
-        self._telemetry.stage("prefill", done - now)
-        for slot, segment, token in zip(slots, segments, tokens, strict=True):
-            self._table.start(slot, token)
-            stream = segment.stream
+        admissions = [self._admission(self._table.claim(segment), segment) for segment in segments]
+        for stream in (segment.stream for segment in segments):
             if stream.begin(now):
                 self._telemetry.stage("queue", now - stream.arrived_at)
-            if segment is stream.segment:
-                self._cutter.advance(stream, done)
+        is_long = segments[0].num_prompt > self._prompt_rows()
+        if is_long and self._running and self._step.reads_in_parts:
+            self._reading = _Reading(segments[0], admissions[0], now, now)
+            self._read_on(self._reading, now)
+        else:
+            self._begin(segments, admissions, now, now)
+
+    def _read_on(self, reading: _Reading, now: float) -> None:
+        """The next part; then whoever would be late otherwise decodes for as long as it took."""
+        self._has_changed = True
+        rows = self._prompt_rows()
+        if reading.segment.num_prompt - reading.admission.num_read <= rows:
+            self._reading = None
+            self._begin([reading.segment], [reading.admission], reading.began_at, now)
+            return
+        reading.admission = self._step.read(reading.admission, rows)
+        done = self._clock()
+        took = done - now
+        self._prompt_s.add(took, rows)
+        others = (stream for slot, stream in self._holders() if slot != reading.segment.slot)
+        is_urgent = any(stream.is_newcomer or stream.deadline - done < 2 * took for stream in others)
+        reading.due_at = done + took if is_urgent else done
+
+    def _begin(
+        self, segments: list[SegmentState], admissions: list[Admission], began_at: float, now: float
+    ) -> None:
+        """What is left of their prompts is read, and each has its first token."""
+        tokens = self._step.admit(admissions)
+        done = self._clock()
+        self._prompt_s.add(done - now, sum(len(one.prompt) - one.num_read for one in admissions))
+        self._telemetry.stage("prefill", done - began_at)
+        for admission, segment, token in zip(admissions, segments, tokens, strict=True):
+            self._table.start(admission.slot, token)
+            if segment is segment.stream.segment:
+                self._cutter.advance(segment.stream, done)
 
     def _admission(self, slot: int, segment: SegmentState) -> Admission:
         """The prompt, and behind it what the stream's opening said, as if that were a reference."""

@@ -169,11 +169,14 @@ def _limits(config: ModelConfig, backbone: Backbone, default: EngineConfig) -> E
     max_wait = Real(0.0, _HOUR_MS, note=nobody_refused)
     max_lead = Real(0.0, _HOUR_MS, note=" (0 = nobody steps aside)")
     lead_ms = config.real("max_lead_ms", 1e3 * default.max_lead_s, max_lead)
+    max_prefill = Real(0.0, _HOUR_MS, note=" (0 = prompts are read at once)")
+    prefill_ms = config.real("max_prefill_ms", 1e3 * default.max_prefill_s, max_prefill)
     return replace(
         default,
         max_pending=config.whole("max_pending", default.max_pending),
         max_wait_s=1e-3 * config.real("max_wait_ms", _MAX_WAIT_MS, max_wait),
         max_lead_s=1e-3 * lead_ms or math.inf,
+        max_prefill_s=1e-3 * prefill_ms or math.inf,
         max_step_rows=_max_step_rows(config, backbone),
         min_pace=config.real("min_pace", _MIN_PACE, Real(0.0, 1.0, note=nobody_refused)),
     )

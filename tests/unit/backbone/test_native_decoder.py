@@ -581,3 +581,21 @@ def test_processes_that_start_together_compile_one_library(tmp_path: Path) -> No
     names = {start.communicate(timeout=100)[0].strip() for start in starts}
     assert names == {str(path) for path in (tmp_path / "talkahead").iterdir()} and len(names) == 1
     assert all(start.returncode == 0 for start in starts)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_a_prompt_read_in_parts_is_bitwise_the_prompt_read_at_once(
+    config: DecoderConfig, precision: torch.dtype
+) -> None:
+    """What follows it, all that was seen of it, and the step behind."""
+    decoder = make_native(config, make_state(config), precision)
+    (prompt,) = make_prompts(decoder, 150)
+    whole = decoder.prefill([1], prompt[None], [150], all_hidden=True)
+    parts, before = [], 0
+    for count in (97, 1, 30, 22):
+        parts.append(decoder.read_on(2, prompt[before : before + count], before))
+        before += count
+    assert torch.equal(parts[-1].logits, whole.logits)
+    assert torch.equal(torch.cat([part.hidden for part in parts], dim=1), whole.hidden)
+    ahead = [step(decoder, torch.tensor([7]), Rows.of([slot])) for slot in (1, 2)]
+    assert torch.equal(*ahead)

@@ -69,6 +69,9 @@ class ScriptedBackbone:
         self.spoken = torch.zeros(num_slots, dtype=torch.int64)
         self.scripts = torch.zeros((num_slots, 2), dtype=torch.int64)
         self.prefills: list[int] = []
+        self.parts: list[int] = []
+        """Rows of prompts that were read in parts."""
+        self.on_rows: Callable[[int], None] = lambda count: None
         self.steps: list[Rows] = []
         self.on_step: Callable[[], None] = lambda: None
 
@@ -76,9 +79,19 @@ class ScriptedBackbone:
         self, slots: list[int], prompts: Tensor, lengths: list[int], *, all_hidden: bool = False
     ) -> Scored:
         self.prefills.append(len(slots))
+        self.on_rows(sum(lengths))
         self.scripts[slots] = prompts[:, 0, :2].long()
         self.spoken[slots] = 0
         return self._scored(torch.tensor(slots))
+
+    def read_on(self, slot: int, rows: Tensor, before: int) -> Scored:
+        self.parts.append(len(rows))
+        self.on_rows(len(rows))
+        if not before:
+            self.scripts[slot] = rows[0, :2].long()
+        self.spoken[slot] = 0
+        scored = self._scored(torch.tensor([slot]))
+        return Scored(scored.logits, torch.zeros(1, len(rows), 4))
 
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
         self.on_step()
@@ -216,12 +229,13 @@ class Rig:
         recall: int = 0,
         request_id: str = "",
         breaks_at: int = -1,
+        rows: int = 3,
         **options: object,
     ) -> Outlet:
         """One segment whose voice is its stream's id."""
         outlet = Outlet(self.log, breaks_at)
         self.outlets.append(outlet)
-        prompt = np.zeros((3 + segment, 4), dtype=np.float32)
+        prompt = np.zeros((rows + segment, 4), dtype=np.float32)
         prompt[0, :2] = stream % VOICES, frames
         header = SegmentHeader(
             stream,

@@ -118,17 +118,35 @@ static void gate_together(const struct model *model, const struct matrix *gate_u
     share(&model->helpers, gate_part, &work, work.parts);
 }
 
-static void run_layer(const struct model *model, int64_t index, int64_t rows, struct workspace *space) {
+/* Where the last rows alone are wanted, these move to the front of the chunk, with what they have attended to; returns
+ * how many rows are left. The others have left their keys and values, and that was all. */
+static int64_t keep_wanted(const struct model *model, int64_t rows, enum wanted wanted, struct workspace *space) {
+    int64_t hidden = model->hidden, words = model->heads * model->dim / model->entering, kept = 0;
+    if (wanted != LAST_ROWS) return rows;
+    for (int64_t r = 0; r < rows; r++) {
+        if (!space->rows[r].is_last) continue;
+        memmove(space->x + kept * hidden, space->x + r * hidden, (size_t)hidden * sizeof *space->x);
+        memmove(space->normed + kept * words, space->normed + r * words, (size_t)words * sizeof *space->normed);
+        space->rows[kept++] = space->rows[r];
+    }
+    return kept;
+}
+
+/* Returns the rows that are left. */
+static int64_t run_layer(const struct model *model, int64_t index, int64_t rows, enum wanted wanted,
+                         struct workspace *space) {
     const struct layer *layer = &model->layers[index];
     struct work attending = {model, space, .layer = index};
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
     multiply_together(model, &layer->qkv, rows, space->normed, space->qkv, WRITE, space);
     norm_heads(model, layer, rows, space->qkv);
     share(&model->helpers, attend_part, &attending, space->num_bursts * model->kv_heads);
+    if (index + 1 == model->num_layers && !(rows = keep_wanted(model, rows, wanted, space))) return 0;
     multiply_together(model, &layer->out, rows, space->normed, space->x, ADD, space);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);
     gate_together(model, &layer->gate_up, rows, space);
     multiply_together(model, &layer->down, rows, space->gated, space->x, ADD, space);
+    return rows;
 }
 
 /* Calls */
@@ -306,9 +324,10 @@ static int decode(const struct model *model, char *memory, struct inputs inputs,
     while (burst < bursts->count) {
         int64_t rows = take_rows(bursts, &burst, &node, &space);
         begin_rows(&inputs, done, rows, model->hidden, space.x);
-        for (int64_t layer = 0; layer < model->num_layers; layer++) run_layer(model, layer, rows, &space);
-        read_out(model, rows, wanted, &space, &hidden, &logits);
         done += rows;
+        for (int64_t layer = 0; layer < model->num_layers; layer++)
+            rows = run_layer(model, layer, rows, wanted, &space);
+        read_out(model, rows, wanted, &space, &hidden, &logits);
     }
     leave(&space.desks[0].bench);
     return 0;

@@ -36,7 +36,7 @@ class Bar:
         told = {"floor": self.told.format(self.floor), "goal": self.told.format(self.goal)}
         try:
             value = self.value(reports[self.report])
-        except (LookupError, StopIteration, ZeroDivisionError):  # no report, or of other streams and rates
+        except (LookupError, ZeroDivisionError):  # no report, or of other streams and rates
             return {"": self.what, **told, "measured": "not yet"}
         return {"": self.what, **told, "measured": f"{self.told.format(value)}{self._verdict(value)}"}
 
@@ -56,11 +56,8 @@ def _of_closed(streams: int, *names: str) -> Callable[[Report], float]:
     """A figure of closed streams at the server's default."""
 
     def value(report: Report) -> float:
-        found: Any = next(
-            one
-            for one in of_first_configuration(report)
-            if (one["mode"], one["streams"]) == ("closed", streams)
-        )
+        cells = {(one["mode"], one["streams"]): one for one in of_first_configuration(report)}
+        found: Any = cells["closed", streams]
         for name in names:
             found = found[name]
         return float(found)

@@ -53,13 +53,14 @@ def bars(reports: Reports) -> str:
 
 
 def _of_closed(streams: int, *names: str) -> Callable[[Report], float]:
-    """A figure of closed streams at the server's default."""
+    """A figure of closed streams at the server's default; raises LookupError where nobody knows."""
 
     def value(report: Report) -> float:
         cells = {(one["mode"], one["streams"]): one for one in of_first_configuration(report)}
         found: Any = cells["closed", streams]
         for name in names:
-            found = found[name]
+            if (found := found[name]) is None:
+                raise LookupError(name)
         return float(found)
 
     return value

@@ -124,9 +124,9 @@ _LEAK = """
 def _keeping(read):
     kept = []
 
-    def keep_and_read(self, request):
+    def keep_and_read(self, *arguments):
         kept.append(b"x" * {num_bytes})
-        return read(self, request)
+        return read(self, *arguments)
 
     return keep_and_read
 

@@ -110,7 +110,9 @@ class VocoderServer:
                 self._cost.add(together, width, decode(together, width))
 
     def _passes(self, windows: Sequence[_Window]) -> Iterable[list[_Window]]:
-        """The parts of a batch that are decoded together, narrow windows first: they are first chunks."""
+        """The parts of a batch that are decoded together, narrow windows first: they are first chunks, and on
+        a device their pass does not wait for the others'. Answers leave in Triton's order all the same; who
+        waits for whom is settled before, by what the talker lets into the queue."""
         for together in _rounds(windows):
             for group in sorted({window.width_group for window in together}):
                 alike = [window for window in together if window.width_group == group]

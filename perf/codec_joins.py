@@ -25,7 +25,7 @@ from talkahead.families.registry import load_family
 from talkahead.speech_format import SpeechFormat
 
 from instruments import report
-from instruments.environment import REPOSITORY
+from instruments.environment import REPOSITORY, Environment
 from instruments.measures.joins import sharpness_db
 from instruments.recording import Recording
 from perf.arguments import at_least
@@ -137,7 +137,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--repository", type=Path, default=REPOSITORY)
     add("--pairs", type=at_least(1), default=10, help="of segments (%(default)s)")
     add("--recording", type=Path, help="a WAV file whose codes are cut into segments, over and over")
+    add("--out", type=Path, help="JSON with every place")
     options = parser.parse_args(arguments)
+    environment = Environment.record(options.repository)
     torch.set_num_threads(1)
     vocoder = options.repository / "vocoder" / "1"
     speech = SpeechFormat.read(vocoder)
@@ -157,6 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found += seams(SegmentDecoder(codec, speech), speech, before, own)
         print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr, flush=True)
     print(report.markdown(rows(found)))
+    if options.out:
+        settings = {"family": speech.family, "pairs": options.pairs, "is_recorded": recorded is not None}
+        report.save(options.out, "codec joins", environment, settings, found)
     return 0
 
 

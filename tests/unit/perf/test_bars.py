@@ -34,7 +34,7 @@ def twin(share_of_the_twins: float) -> dict[str, Any]:
         ({"twin": twin(0.08)}, "| 90.0% | 97.0% | 92.0% |"),
         ({"twin": twin(0.2)}, "| 90.0% | 97.0% | 80.0%, **missed** |"),
         ({"order": {"settings": {"limits": [{"rate": 12.0}, {"rate": 10.0}]}}}, "| 1.20x, **missed** |"),
-        ({"soak": {"results": [{"ran_dry": 2, "spoken": 4000}]}}, "| 0.1% | 0.0% | 0.1% |"),
+        ({"soak": {"results": [{"ran_dry": 2, "spoken": 4000}]}}, "| 0.10% | 0.00% | 0.05% |"),
     ],
 )
 def test_a_figure_is_told_with_its_verdict(reports: dict[str, Any], told: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -30,5 +31,8 @@ def test_seams_are_told_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert joined < 0.7 * anew
     assert len([one for one in found if one.place == "a window amid a segment"]) == 3 * 3
     speech.save(tmp_path / "vocoder" / "1")
-    assert codec_joins.main(["--repository", str(tmp_path), "--pairs", "1"]) == 0
+    out = tmp_path / "joins.json"
+    assert codec_joins.main(["--repository", str(tmp_path), "--pairs", "1", "--out", str(out)]) == 0
     assert capsys.readouterr().out.count(" dB") == 3 * 4
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert {one["place"] for one in told["results"]} == set(codec_joins._PLACES)

@@ -29,7 +29,7 @@ TEXT = (
     "The juice of lemons makes fine punch, and it is easy to tell the depth of a well from there. "
     "Is it late?"
 )
-POSITIONS, SECONDS = 900, 30.0
+POSITIONS, SECONDS = 900, 60.0
 
 
 @pytest.fixture(scope="module")
@@ -120,5 +120,5 @@ def test_segments_are_spoken_as_behind_a_recording_of_the_first(ear: Ear, llasa:
         said = reader.says(prompt, POSITIONS)
         alone = reader.says(reader.prompt(segment, [])[: len(segment.units)], len(said))
         heard = ear.frames[place : place + len(said)]
-        assert heard == said[: len(heard)] != alone[: len(heard)] and len(heard) > 10
+        assert heard == said != alone and len(said) > 10
         place += len(said)

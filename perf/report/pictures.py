@@ -106,10 +106,11 @@ def of_first_configuration(report: Report) -> list[dict[str, Any]]:
 
 
 def _by_configuration(report: Report) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Levels by rate."""
+    """Levels by rate; of a rate that was tried twice the second, which decides."""
     for name in dict.fromkeys(one["configuration"] for one in report["results"]):
         own = [one for one in report["results"] if one["configuration"] == name and one["spoken"]]
-        yield name, sorted(own, key=lambda one: float(one["load"]["rate"]))
+        by_rate = {float(one["load"]["rate"]): one for one in own}
+        yield name, [by_rate[rate] for rate in sorted(by_rate)]
 
 
 def _band(

@@ -158,6 +158,11 @@ def rows(levels: Sequence[Level]) -> list[dict[str, str]]:
     return [level.row(lowest[level.configuration]) for level in levels]
 
 
+def figures(level: Mapping[str, Any], name: str) -> list[float]:
+    """Of every utterance that was spoken, of a level as a report has it."""
+    return [one["figures"][name] for part in level["parts"] for one in part["utterances"] if one["figures"]]
+
+
 def lower_by(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """By which part of theirs our percentiles are lower."""
     p50, p95 = (f"{1 - ours[name] / theirs[name]:.1%}" for name in ("p50", "p95"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import torch
+from talkahead.backbone.thread_choice import most_threads
 from talkahead.draft_training.own_speech import Talker
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
@@ -29,9 +29,9 @@ from torch import Tensor
 
 from instruments import report
 from instruments.environment import REPOSITORY, ROOT, Environment
+from perf.level import figures
 from perf.talker.prompts import text_prompts
 
-KIND = "limit"
 _LONG_PROMPT, _SPOKEN, _STREAMS = 480, 200, 16
 """Rows that are multiplied at once; positions behind a stream amid its speech."""
 _TABLES = ("embed_tokens", "prosody", "symbols", "voices")
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     audio_s, spoken = _of_load(options.results)
     print(report.markdown(counted.rows(audio_s, spoken)))
     settings = {"audio_s": audio_s, "spoken": spoken}
-    report.save(options.out, KIND, environment, settings, [counted])
+    report.save(options.out, "limit", environment, settings, [counted])
     return 0
 
 
@@ -104,6 +104,7 @@ def count(repeats: int) -> Counted:
     seen = 2 * config.num_hidden_layers * config.num_attention_heads * config.head_dim
     rows = mean(len(prompt) for prompt in text_prompts(REPOSITORY))
     encoder = _products(load_float32(REPOSITORY / "encoder" / "1" / "encoder.safetensors"))
+    codec = _products(load_float32(REPOSITORY / "vocoder" / "1" / "codec.safetensors"))
     decoder = talker.decoder(_LONG_PROMPT + _SPOKEN, slots=_STREAMS)
 
     def prefill(slots: int, length: int) -> Callable[[], object]:
@@ -119,17 +120,13 @@ def count(repeats: int) -> Counted:
     return Counted(
         talker=tokens_per_s * (layers + head) / 1e9,
         attention=tokens_per_s * seen * _SPOKEN / 1e9,
-        codec=speech.frames_per_s * _products(_codec()) / 1e9,
+        codec=speech.frames_per_s * codec / 1e9,
         prompt=rows * (encoder + layers) / 1e9,
         best=_LONG_PROMPT * layers / _seconds(prefill(1, _LONG_PROMPT), repeats) / 1e9,
         step_of_many=_STREAMS * (layers + head) / _seconds(step(_STREAMS), repeats) / 1e9,
         step_of_one=(layers + head) / _seconds(step(1), repeats) / 1e9,
-        cores=len(os.sched_getaffinity(0)),
+        cores=most_threads(),
     )
-
-
-def _codec() -> Mapping[str, Tensor]:
-    return load_float32(REPOSITORY / "vocoder" / "1" / "codec.safetensors")
 
 
 def _products(state: Mapping[str, Tensor]) -> int:
@@ -156,13 +153,7 @@ def _of_load(results: Path) -> tuple[float, float | None]:
     if found is None:
         sys.exit(f"error: {results} has no load.json, which tells how long requests are: python -m perf.load")
     levels = json.loads(found.read_text(encoding="utf-8"))["results"]
-    audio = [
-        one["figures"]["audio_s"]
-        for level in levels
-        for part in level["parts"]
-        for one in part["utterances"]
-        if one["figures"]
-    ]
+    audio = [seconds for level in levels for seconds in figures(level, "audio_s")]
     latency = report.find(results, "latency")
     if latency is None:
         return mean(audio), None

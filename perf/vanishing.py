@@ -148,12 +148,18 @@ def _listen(address: str, streams: int, told: Connection) -> None:
         client.close()
 
 
+def busy(client: Client) -> dict[str, int]:
+    """What the talker counts of streams that is not none: these, windows without an answer, slots."""
+    details = client.load().details
+    return {name: details[name] for name in _BUSY if details[name]}
+
+
 def _wait_until_idle(client: Client) -> None:
     """Nothing of a stream is left in the talker; it tells of that only when asked."""
     ends_s = time.monotonic() + _IDLE_LIMIT_S
-    while any(busy := {name: client.load().details[name] for name in _BUSY}.values()):
+    while left := busy(client):
         if time.monotonic() > ends_s:
-            raise SystemExit(f"{_IDLE_LIMIT_S:g} s after its listeners left, the server still has {busy}")
+            raise SystemExit(f"{_IDLE_LIMIT_S:g} s after its listeners left, the server still has {left}")
         time.sleep(_POLL_S)
 
 

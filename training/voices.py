@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,6 @@ from instruments.recording import Recording
 from instruments.sentences import SPLITS
 from instruments.server import served_repository
 from training.served_speech import Request, speak_all
-
-KIND = "voices"
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sentences = held_out_sentences(options.split, options.per_category, voices[:1], options.seed)
     said: dict[str, list[Recording]] = {}
     for name, way in ways(voices, options.speeds).items():
-        asked = [Request(one.text, way.voice, speed=way.speed) for one in sentences]
-        said[name] = [
-            one.recording for one in speak_all(options.server, asked, options.streams, options.seed)
-        ]
+        asked = [replace(way, text=one.text) for one in sentences]
+        spoken = speak_all(options.server, asked, options.streams, options.seed)
+        said[name] = [one.recording for one in spoken]
         print(f"voices: {name} has said {len(sentences)} sentences", flush=True)
     listening = ListeningTest([one.words for one in sentences], options.threads)
     apart = told_apart({voice: said[voice] for voice in voices}) if len(voices) > 1 else []
@@ -102,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     if options.out:
         settings = {"split": options.split, "seed": options.seed}
-        report.save(options.out, KIND, environment, settings, [found])
+        report.save(options.out, "voices", environment, settings, [found])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print(NO_GPU, file=sys.stderr)
         return 1
-    environment, device = _environment(options), torch.device("cuda:0")
+    repository, device = _repository(options), torch.device("cuda:0")
+    environment = Environment.record(repository).drafting(repository, ["heads+match"])
     gpu = torch.cuda.get_device_name(device)
     torch.manual_seed(0)
     rate = read_rate(device)
@@ -99,22 +100,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure_server(settings: Mapping[str, object], options: argparse.Namespace) -> None:
     is_ours = options.shape == OUR_VOICE
     served = Served.our_voice() if is_ours else Served.public(options.shape, options.served / options.shape)
-    environment = _environment(options)
+    repository = _repository(options)
+    environment = Environment.record(repository)
     with TemporaryDirectory() as scratch:
         cells = list(served.measure(options.streams, options.seconds, options.slices, Path(scratch)))
     if not cells:
         print("the server: left out, for nothing was spoken; its log says why", file=sys.stderr)
         return
     print(f"\n{tables(cells)}")
+    environment = environment.drafting(repository, {pair for one in cells for pair in one.pairs})
     kind = "gpu-server" if is_ours else SERVED_SHAPES
     report.save(options.server_out, kind, environment, settings, cells)
 
 
-def _environment(options: argparse.Namespace) -> Environment:
-    """Of our voice with its weights, and those of the heads that it drafts by; random ones have no name."""
-    if options.shape != OUR_VOICE:
-        return Environment.record(repository=None)
-    return Environment.record(REPOSITORY).drafting(REPOSITORY, ["heads+match"])
+def _repository(options: argparse.Namespace) -> Path | None:
+    """Of the weights that are measured; None of random ones."""
+    return REPOSITORY if options.shape == OUR_VOICE else None
 
 
 def _checkpoint(options: argparse.Namespace) -> Checkpoint:

@@ -17,7 +17,7 @@ from pathlib import Path
 from instruments.environment import ROOT
 from instruments.report import EARLIER, fill, find
 from perf.report import pictures, tables
-from perf.report.bars import bars
+from perf.report.bars import BARS, bars
 from perf.report.pictures import Report
 
 _README_TABLE = "by streams"
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--page", type=Path, default=ROOT / "perf" / "RESULTS.md", help="(perf/RESULTS.md)")
     add("--readme", type=Path, default=ROOT / "README.md", help="(README.md)")
     options = parser.parse_args(arguments)
-    names = {"soak", *(chapter.report for chapter in CHAPTERS)}
+    names = {one.report for one in (*CHAPTERS, *BARS)}
     found = {name: find(options.results, name) for name in names}
     page = _page(found, options.results, options.page.parent)
     options.page.write_text("\n\n".join(page) + "\n", encoding="utf-8")

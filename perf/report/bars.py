@@ -49,7 +49,7 @@ class Bar:
 
 def bars(reports: Reports) -> str:
     """Args: reports: by name, those that there are."""
-    return markdown([one.row(reports) for one in _BARS])
+    return markdown([one.row(reports) for one in BARS])
 
 
 def _of_closed(streams: int, *names: str) -> Callable[[Report], float]:
@@ -94,7 +94,7 @@ def _dry(report: Report) -> float:
 
 
 _MS, _TIMES, _PERCENT, _RARELY = "{:.0f} ms", "{:.2f}x", "{:.1%}", "{:.2%}"
-_BARS = (
+BARS = (
     Bar("first chunk of one stream, p50", "latency", _of_closed(1, "first_chunk_ms", "p50"), _MS, 45, 30),
     Bar("its first audible sample, p50", "latency", _of_closed(1, "first_audible_ms", "p50"), _MS, 80, 55),
     Bar("first chunk, p95, at 8 requests a second over that at 1", "load", _eight_over_one, _TIMES, 1.6, 1.2),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
 from instruments.report import markdown
-from perf.level import lower_by
+from perf.level import figures, lower_by
 from perf.limit import Counted
 from perf.report.pictures import PEERS, Report, of_first_configuration
 
@@ -99,24 +99,15 @@ def by_lengths(report: Report) -> str:
             {
                 "texts": one["load"]["length"],
                 "requests/s": f"{one['load']['rate']:g}",
-                "speech": f"{mean(_figures(one, 'audio_s')):.2f} s",
-                "first chunk": f"{mean(_figures(one, 'first_chunk_ms')):.1f} ms",
-                "last chunk": f"{mean(_figures(one, 'total_ms')):.0f} ms",
-                "real-time factor": f"{mean(_figures(one, 'real_time_factor')):.3f}",
+                "speech": f"{mean(figures(one, 'audio_s')):.2f} s",
+                "first chunk": f"{mean(figures(one, 'first_chunk_ms')):.1f} ms",
+                "last chunk": f"{mean(figures(one, 'total_ms')):.0f} ms",
+                "real-time factor": f"{mean(figures(one, 'real_time_factor')):.3f}",
                 "ran dry": f"{one['ran_dry']} of {one['spoken']}",
             }
             for one in report["results"]
         ]
     )
-
-
-def _figures(level: dict[str, Any], field: str) -> list[float]:
-    return [one["figures"][field] for one in _spoken(level)]
-
-
-def _spoken(level: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for part in level["parts"]:
-        yield from (one for one in part["utterances"] if one["figures"])
 
 
 def _level(one: dict[str, Any]) -> dict[str, str]:

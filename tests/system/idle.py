@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from served import Served
 from talkahead_client import Client
 from waiting import eventually
 
-_COUNTS = ("active", "queued", "open_streams", "windows_in_flight", "slots_taken")
+from perf.vanishing import busy
+
 _GAUGES = ("talkahead_active_streams", "talkahead_queued_streams", "talkahead_open_streams")
-
-
-def busy(client: Client) -> dict[str, int]:
-    """What the talker counts that is not none: streams, windows without an answer, slots."""
-    details: Mapping[str, int] = client.load().details
-    return {name: details[name] for name in _COUNTS if details[name]}
 
 
 def wait_until_idle(client: Client, server: Served | None = None) -> None:

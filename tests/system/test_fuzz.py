@@ -12,13 +12,15 @@ from attempts import Attempt, attempt, attempts
 from hearing import SAME_FRAMES, difference, speak
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from idle import busy, wait_until_idle
+from idle import wait_until_idle
 from served import Served
 from talkahead.drafting.drafters import drafter_names, verifiers_of
 from talkahead_client import Client
 from talkahead_client.protocol import ParameterValue
 from texts import SENTENCES
 from waiting import eventually
+
+from perf.vanishing import busy
 
 AT_ONCE = 5
 ROUNDS = 110

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Self
 
 import torch
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.config import AUTO, ModelConfig
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree
 
@@ -31,6 +33,11 @@ class ThreadChoice:
     """
 
     told: int | None
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> Self:
+        """As a talker's config.pbtxt has it; raises BadRequest."""
+        return cls(None if config.parameters.get("threads") == AUTO else config.whole("threads", 1))
 
     def claim(self, device: torch.device) -> None:
         """Before the talker is loaded: the threads of this process."""

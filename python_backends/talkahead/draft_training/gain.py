@@ -13,7 +13,7 @@ from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.thread_choice import ThreadChoice
-from talkahead.config import AUTO, RequestOptions, parameters_of
+from talkahead.config import AUTO, ModelConfig, RequestOptions, parameters_of
 from talkahead.draft_training.bootstrap import bootstrap_interval
 from talkahead.draft_training.own_speech import SLOTS, Talker, Utterance, speak
 from talkahead.drafting.acceptance import Acceptance
@@ -128,8 +128,8 @@ class Bench:
         folders[drafter] = folder
         self._sizes = {name: DRAFTERS[name].sizes(own) for name, own in folders.items()}
         self._drafter, self._folder, self._talker = drafter, folder, talker
-        told = parameters_of(talker.parent).get("threads", "1")
-        threads, served = ThreadChoice(None if told == AUTO else int(told)), Talker.serving(talker, device)
+        config = ModelConfig(talker, parameters_of(talker.parent), max_batch_size=1)
+        threads, served = ThreadChoice.of(config), Talker.serving(talker, device)
         self._pool = DraftPool.serving(SLOTS, positions, device, target=served.dtype)
         most = max(sizes.nodes[-1] for sizes in self._sizes.values())
         threads.claim(torch.device(device))

@@ -11,8 +11,6 @@ from talkahead.drafting.draft_sizes import DraftSizes
 from talkahead.drafting.drafters import DRAFTERS, drafter_names
 from talkahead.speculation.pairs import PLAIN, Pair
 
-"""As `drafter` of config.pbtxt: the drafter that is fastest on the machine, if any is worth it."""
-
 
 @dataclass(frozen=True)
 class Offer:

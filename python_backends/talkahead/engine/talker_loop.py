@@ -348,13 +348,13 @@ class TalkerLoop:
     def _admit(self, now: float) -> None:
         """Slots by deadline, one prefill for all who got one; when nobody waits, one next segment ahead.
         Parts of a long prompt come first, when they are due."""
-        if self._reading is not None and self._reading.segment.slot is None:
-            self._reading = None  # its stream has ended
-        if self._reading is not None and (now >= self._reading.due_at or not self._running):
-            self._read_on(self._reading, now)
-            return
-        if self._reading is not None:
-            self._review_at = min(self._review_at, self._reading.due_at)
+        if (reading := self._reading) is not None and reading.segment.slot is None:
+            reading = self._reading = None  # its stream has ended
+        if reading is not None:
+            if now >= reading.due_at or not self._running:
+                self._read_on(reading, now)
+                return
+            self._review_at = min(self._review_at, reading.due_at)
         waiting = self._waiting()
         if waiting:
             # A listener who runs dry is worse off than one who waits a little longer for the beginning.
@@ -388,10 +388,9 @@ class TalkerLoop:
     def _prompt_rows(self) -> int:
         """That may be read before the next step."""
         most, row_s = self._config.max_prefill_rows, self._prompt_s.value
-        in_time = (
-            most if not row_s else max(int(min(self._config.max_prefill_s / row_s, most)), _SMALLEST_PART)
-        )
-        return min(in_time, most)
+        if not row_s:
+            return most
+        return int(min(max(self._config.max_prefill_s / row_s, _SMALLEST_PART), most))
 
     def _next_segments(self, with_slot: bool) -> list[SegmentState]:
         """Segments after the ones being spoken, of streams that have begun; the first to run dry in front."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # the frontend does without torch
     from talkahead.speculation.allowed_tokens import AllowedTokens
 
 TORCH = "torch"
-"""Engines: the fastest of those that a network has on a device, and one that every network has."""
+"""The engine that every network has; with `AUTO` it is the fastest of those that it has on a device."""
 
 Units = npt.NDArray[np.int32]
 """[T, U]: what a family's text becomes: phonemes with their prosody (U = 4), or a tokenizer's ids (U = 1)."""

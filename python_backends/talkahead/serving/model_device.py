@@ -19,9 +19,8 @@ def claim_device(config: ModelConfig, model: str) -> torch.device:
 
 def claim_talkers_device(config: ModelConfig) -> tuple[torch.device, ThreadChoice]:
     """The same of the talker, whose threads may be `auto`: to be settled once it is loaded."""
-    device, choice = _device(config), ThreadChoice(thread_override("talker"))
-    if choice.told is None and config.parameters.get("threads") != AUTO:
-        choice = ThreadChoice(config.whole("threads", 1))
+    device, override = _device(config), thread_override("talker")
+    choice = ThreadChoice.of(config) if override is None else ThreadChoice(override)
     choice.claim(device)
     return device, choice
 

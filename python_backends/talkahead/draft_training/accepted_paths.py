@@ -11,9 +11,8 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.heads_kind import heads_drafter
 from talkahead.drafting.rank_paths import AcceptedPaths, RankTree
 from talkahead.speculation.contracts import Accepted, Context, Preserves, Scored
-from talkahead.speculation.longest_path import reached
+from talkahead.speculation.longest_path import among_draws, draws_of, reached
 from talkahead.speculation.token_tree import TokenTree
-from talkahead.speculation.tolerance_verifier import ToleranceVerifier
 
 TOLERANCE = 3
 """Draws that trees are counted for beside one."""
@@ -32,13 +31,12 @@ class _Watcher:
 
     def __init__(self, tolerance: int, eos: int) -> None:
         self.trials = tolerance
-        self._verifier = ToleranceVerifier(tolerance, eos)
         self._eos = eos
         self.seen: list[Tensor] = []
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        draws, has_passed = self._verifier.passed(tree, scored, context)
-        self.seen.append(reached(tree, has_passed, self._eos)[:, 1:])
+        draws = draws_of(tree, scored, context, self.trials)
+        self.seen.append(reached(tree, among_draws(tree, draws), self._eos)[:, 1:])
         rows = torch.zeros((tree.num_rows, 1), dtype=torch.int64, device=draws.tokens.device)
         return Accepted(rows, rows[:, 0] + 1, draws.tokens[:, 0, :1].contiguous())
 

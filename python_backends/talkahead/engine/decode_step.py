@@ -33,10 +33,10 @@ from talkahead.speculation import native_walk
 from talkahead.speculation.allowed_tokens import AllowedTokens
 from talkahead.speculation.contracts import Context, Drafter, Scored, Verifier
 from talkahead.speculation.history_rules import HistoryRules
-from talkahead.speculation.next_roots import advance_rows
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import draw, support_of
 from talkahead.speculation.token_tree import TokenTree, TreeShape
+from talkahead.speculation.walk import walk_of
 
 _METHODS = 64
 """Kept at once, under rules."""
@@ -425,7 +425,7 @@ class DecodeStep:
         accepted = method.verifier.accept(tree, *method.rules.apply(tree, scored, context))
         self._backbone.commit(accepted, tree.shape, context.rows)
         method.drafter.observe(tree, scored, accepted, context)
-        tokens = advance_rows(tree, scored, accepted, context)
+        tokens = walk_of(scored).advance_rows(tree, scored, accepted, context)
         if method.looks_back:
             self._remember(context, tokens, accepted.counts)
         return StepOutcome(tokens, accepted.counts, tree.shape)

@@ -154,8 +154,6 @@ class NativeSteps:
             return None
         accepted = verify.accepted
         advance = native_walk.advance_call(tree, scored, accepted, context)
-        if advance is None:
-            return None
         commit = backbone.commit_call(accepted, tree.shape, rows)
         observe = draft.observe(scored, accepted)
         calls = [*draft.propose, score, verify.accept, commit, *observe, advance.advance]

@@ -7,10 +7,10 @@ from typing import Self
 
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.walk import walk_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class BiasedVerifier:
         return cls(options.bias)
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        return walk(tree, scored, context, bias=self.bias)
+        return walk_of(scored).ratio(tree, scored, context, bias=self.bias)
 
-    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        return native_walk.ratio_call(tree, scored, context, None, self.bias)
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall:
+        return native_walk.ratio_call(tree, scored, context, bias=self.bias)

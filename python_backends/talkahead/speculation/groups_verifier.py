@@ -8,11 +8,11 @@ from typing import Self
 from talkahead.errors import BadRequest
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
-from talkahead.speculation.rejection_walk import walk
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.walk import walk_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GroupsVerifier:
         return cls(target.groups[similarity])
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        return walk(tree, scored, context, self.groups)
+        return walk_of(scored).ratio(tree, scored, context, self.groups)
 
-    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        return native_walk.ratio_call(tree, scored, context, self.groups, 0.0)
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall:
+        return native_walk.ratio_call(tree, scored, context, self.groups)

@@ -9,25 +9,19 @@ import torch
 from torch import Tensor
 
 from talkahead.speculation.contracts import Accepted, Context, Scored
-from talkahead.speculation.sampling import Draws
+from talkahead.speculation.draws import trial_streams
+from talkahead.speculation.passing import Passing
+from talkahead.speculation.sampling import Draws, draw_several
 from talkahead.speculation.token_tree import TokenTree
 
 
-def accept_longest(
-    tree: TokenTree, scored: Scored, context: Context, draws: Draws, has_passed: Tensor, eos: int
-) -> Accepted:
-    """Take the longest path of nodes that have passed; ties go to the likelier one, then to the earlier node.
-
-    The next root is the first draw at its end. Nothing is accepted behind the end of speech: a path that goes
-    on there is no longer than one that stops.
-
-    Args:
-        draws: after each node, of at least one trial.
-        has_passed: bool [B, N]; the root's is not looked at.
-    """
+def accept_longest(tree: TokenTree, scored: Scored, context: Context, passing: Passing) -> Accepted:
+    """See `Walk.longest`."""
+    draws = draws_of(tree, scored, context, passing.trials)
+    has_passed = _among_best(tree, scored, passing) if passing.top_k else among_draws(tree, draws)
     shape = tree.shape.on(has_passed.device)
     paths, depths = shape.paths, shape.depth_row
-    is_reached = reached(tree, has_passed, eos)
+    is_reached = reached(tree, has_passed, passing.eos)
     log_likelihoods = _log_likelihoods(tree, scored, context, draws)
     log_likelihoods[:, 0] = 0.0
     on_path = paths >= 0
@@ -37,6 +31,26 @@ def accept_longest(
     last = torch.where(is_longest, likelihoods, -torch.inf).argmax(dim=1)
     rows = torch.arange(tree.num_rows, device=last.device)
     return Accepted(paths[last].clamp_min(0), depths[last] + 1, draws.tokens[rows, last, :1])
+
+
+def draws_of(tree: TokenTree, scored: Scored, context: Context, trials: int) -> Draws:
+    """So many after each node; the first one is that of plain decoding."""
+    positions = context.positions[:, None] + tree.shape.on(scored.logits.device).depth_row + 1
+    return draw_several(scored.logits, context.settings, trial_streams(context.keys, trials), positions)
+
+
+def among_draws(tree: TokenTree, draws: Draws) -> Tensor:
+    """Which nodes are among the draws after their parents, bool [B, N]."""
+    drawn = draws.tokens[:, tree.shape.on(draws.tokens.device).parent_row]
+    return (drawn == tree.ids[..., None]).any(dim=2)
+
+
+def _among_best(tree: TokenTree, scored: Scored, passing: Passing) -> Tensor:
+    """Which nodes are among the target's likeliest tokens after their parents, bool [B, N]."""
+    after_parents = scored.logits[:, tree.shape.on(scored.logits.device).parent_row]
+    own = after_parents.gather(2, tree.ids[..., None])
+    ranks = (after_parents > own).sum(dim=2)
+    return ranks < torch.where(tree.ids == passing.eos, passing.eos_top_k, passing.top_k)
 
 
 def reached(tree: TokenTree, has_passed: Tensor, eos: int) -> Tensor:

@@ -1,7 +1,6 @@
-"""Verifiers' walks over trees on CPUs in one C call (`native/sampler.c`), as their tensor code means them.
+"""Verifiers' walks over trees on CPUs in one C call (`native/sampler.c`), `walk.Walk` of float32 logits.
 
 A walk looks at the nodes that it comes to, of a tree of 64 at three or four; tensors look at all of them.
-Each function returns None where C cannot read the tensors or cannot be compiled.
 
 Shapes: B rows, N nodes, M nodes of a path at most, V vocabulary, D hidden size.
 """
@@ -17,11 +16,12 @@ import torch
 from torch import Tensor
 
 from talkahead.native_declarations import NativeStruct, native_struct
-from talkahead.native_library import NativeCall, NativeLibrary, NativeUnavailable, load_library
+from talkahead.native_library import NativeCall, load_library
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose
-from talkahead.speculation.native_sampler import SOURCE, NativeSampler
+from talkahead.speculation.native_sampler import SOURCE, NativeSampler, native_sampler
+from talkahead.speculation.passing import Passing
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
@@ -49,104 +49,98 @@ def _outcome(accepted: Accepted) -> NativeStruct:
 
 
 @lru_cache(maxsize=64)
-def _leniency(**limits: int) -> NativeStruct:
+def _leniency(passing: Passing) -> NativeStruct:
     """Made once: steps ask for the same ones."""
-    return _Leniency(**limits)
+    return _Leniency(top_k=passing.top_k, eos_top_k=passing.eos_top_k, eos=passing.eos)
 
 
-def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted | None:
-    """What `MatchVerifier` accepts."""
+def can_read(scored: Scored) -> bool:
+    """Whether these walks can: where they are compiled, float32 on the CPU."""
+    fits = NativeSampler.fits(scored.logits) and NativeSampler.fits(scored.hidden)
+    return fits and native_sampler() is not None
+
+
+def match(tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+    """See `Walk.match`."""
     return _run(match_call(tree, scored, context))
 
 
-def match_call(tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
+def longest(tree: TokenTree, scored: Scored, context: Context, passing: Passing) -> Accepted:
+    """See `Walk.longest`."""
+    return _run(longest_call(tree, scored, context, passing))
+
+
+def ratio(
+    tree: TokenTree,
+    scored: Scored,
+    context: Context,
+    groups: SimilarityGroups | None = None,
+    bias: float = 0.0,
+) -> Accepted:
+    """See `Walk.ratio`."""
+    return _run(ratio_call(tree, scored, context, groups, bias))
+
+
+def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor:
+    """See `Walk.advance_rows`."""
+    call = advance_call(tree, scored, accepted, context)
+    call.advance.run()
+    return call.added
+
+
+def match_call(tree: TokenTree, scored: Scored, context: Context) -> AcceptCall:
     """`match`, see `Verifier.call`."""
-    library = _library(scored)
-    if library is None:
-        return None
-    walk = _Walk.of(tree, scored, context)
+    walk = _Arguments.of(tree, scored, context)
 
     def make() -> AcceptCall:
-        call = library.call("talkahead_match", _Matching(**walk.given), walk)
+        call = load_library(SOURCE).call("talkahead_match", _Matching(**walk.given), walk)
         return AcceptCall(call, walk.accepted)
 
     return context.keep((match, tree.shape), make)
 
 
-def longest(
-    tree: TokenTree, scored: Scored, context: Context, *, trials: int, **limits: int
-) -> Accepted | None:
-    """What `accept_longest` accepts of nodes among the draws, or, if `top_k` is not 0, among the best tokens.
-
-    Args:
-        trials: draws at each node.
-        limits: top_k, eos_top_k and eos.
-    """
-    return _run(longest_call(tree, scored, context, trials=trials, **limits))
-
-
-def longest_call(
-    tree: TokenTree, scored: Scored, context: Context, *, trials: int, **limits: int
-) -> AcceptCall | None:
-    """`longest`, see `Verifier.call`; of roots alone it is `match`."""
+def longest_call(tree: TokenTree, scored: Scored, context: Context, passing: Passing) -> AcceptCall:
+    """`longest`, see `Verifier.call`."""
     if tree.shape.is_root_alone:
         return match_call(tree, scored, context)
-    library = _library(scored)
-    if library is None:
-        return None
-    walk, leniency = _Walk.of(tree, scored, context, trials), _leniency(**limits)
+    walk, leniency = _Arguments.of(tree, scored, context, passing.trials), _leniency(passing)
 
     def make() -> AcceptCall:
         given = _Lengthening(leniency=pointer(leniency), **walk.given)
-        return AcceptCall(library.call("talkahead_longest", given, walk, leniency), walk.accepted)
+        call = load_library(SOURCE).call("talkahead_longest", given, walk, leniency)
+        return AcceptCall(call, walk.accepted)
 
-    return context.keep((longest, tree.shape, trials, *sorted(limits.items())), make)
-
-
-def ratio(
-    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
-) -> Accepted | None:
-    """What `rejection_walk.walk` accepts: by groups, or by token where there are none."""
-    return _run(ratio_call(tree, scored, context, groups, bias))
+    return context.keep((longest, tree.shape, passing), make)
 
 
 def ratio_call(
-    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
-) -> AcceptCall | None:
-    """`ratio`, see `Verifier.call`; of roots alone it is `match`."""
+    tree: TokenTree,
+    scored: Scored,
+    context: Context,
+    groups: SimilarityGroups | None = None,
+    bias: float = 0.0,
+) -> AcceptCall:
+    """`ratio`, see `Verifier.call`."""
     if tree.shape.is_root_alone:
         return match_call(tree, scored, context)
-    library, draft = _library(scored), tree.draft_probs
-    if library is None or (draft is not None and not NativeSampler.fits(draft)):
-        return None
-    walk = _Walk.of(tree, scored, context)
+    walk = _Arguments.of(tree, scored, context)
 
     def make() -> AcceptCall:
         table = _Coarse(groups, walk.vocabulary)
         labels = pointer(table.labels)
         given = _Weighing(labels=labels, draft=None, bias=bias, zeros=table.zeros, **walk.given)
-        return AcceptCall(library.call("talkahead_ratio", given, walk, table), walk.accepted)
+        return AcceptCall(load_library(SOURCE).call("talkahead_ratio", given, walk, table), walk.accepted)
 
     call = context.keep((ratio, tree.shape, groups, bias), make)
-    walk.draft = None if draft is None else draft.contiguous()
+    draft = tree.draft_probs
+    walk.draft = None if draft is None else draft.to(torch.float32).contiguous()
     call.accept.given.draft = None if walk.draft is None else walk.draft.data_ptr()
     return call
 
 
-def _run(call: AcceptCall | None) -> Accepted | None:
-    if call is None:
-        return None
+def _run(call: AcceptCall) -> Accepted:
     call.accept.run()
     return call.accepted
-
-
-def advance_rows(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor | None:
-    """What `next_roots.advance_rows` does and returns."""
-    call = advance_call(tree, scored, accepted, context)
-    if call is None:
-        return None
-    call.advance.run()
-    return call.added
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +151,10 @@ class AdvanceCall:
     added: Tensor
 
 
-def advance_call(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> AdvanceCall | None:
+def advance_call(tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> AdvanceCall:
     """`advance_rows` over what lies there each time; what does not lie in order, as it is now."""
-    library, state = _library(scored), ContextAddresses.of(context)
-    if library is None or not NativeSampler.fits(scored.hidden) or not state.is_state:
-        return None
+    state = ContextAddresses.of(context)
+    assert state.is_state, "a step writes its rows in place"
     count, nodes, width = scored.hidden.shape
     tokens, hidden = tree.ids.contiguous(), scored.hidden.contiguous()
     outcome = _outcome(
@@ -181,11 +174,11 @@ def advance_call(tree: TokenTree, scored: Scored, accepted: Accepted, context: C
         positions=state.positions,
         reached=state.hidden,
     )
-    advance = library.call("talkahead_advance", given, tokens, hidden, outcome, state, added)
+    advance = load_library(SOURCE).call("talkahead_advance", given, tokens, hidden, outcome, state, added)
     return AdvanceCall(advance, added)
 
 
-class _Walk:
+class _Arguments:
     """The arguments of a walk over trees of one shape, and what it fills; a context keeps it.
 
     Attributes:
@@ -251,16 +244,3 @@ class _Coarse:
             count=count, members=members, starts=starts, owners=owners, owner_starts=owner_starts
         )
         self.zeros = zeros.data_ptr()
-
-
-def _library(scored: Scored) -> NativeLibrary | None:
-    return _found() if NativeSampler.fits(scored.logits) else None
-
-
-@lru_cache(maxsize=1)
-def _found() -> NativeLibrary | None:
-    """The library, or None where it cannot be compiled."""
-    try:
-        return load_library(SOURCE)
-    except NativeUnavailable:
-        return None

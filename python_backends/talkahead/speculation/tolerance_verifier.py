@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from torch import Tensor
-
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
-from talkahead.speculation.draws import trial_streams
-from talkahead.speculation.longest_path import accept_longest
-from talkahead.speculation.plain_step import accept_root
-from talkahead.speculation.sampling import Draws, draw_several
+from talkahead.speculation.passing import Passing
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.walk import walk_of
 
 
 @dataclass(frozen=True)
@@ -37,28 +33,11 @@ class ToleranceVerifier:
         return cls(options.tolerance, target.eos)
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        if tree.shape.is_root_alone:
-            return accept_root(tree, scored, context)
-        accepted = native_walk.longest(tree, scored, context, **self._limits)
-        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+        return walk_of(scored).longest(tree, scored, context, self.passing)
 
-    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        return native_walk.longest_call(tree, scored, context, **self._limits)
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall:
+        return native_walk.longest_call(tree, scored, context, self.passing)
 
     @property
-    def _limits(self) -> dict[str, int]:
-        return {"trials": self.trials, "top_k": 0, "eos_top_k": 0, "eos": self.eos}
-
-    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        """What `accept` does, on any device and in any precision."""
-        draws, has_passed = self.passed(tree, scored, context)
-        return accept_longest(tree, scored, context, draws, has_passed, self.eos)
-
-    def passed(self, tree: TokenTree, scored: Scored, context: Context) -> tuple[Draws, Tensor]:
-        """The draws after each node, and which nodes are among those after their parents, bool [B, N]."""
-        shape = tree.shape.on(scored.logits.device)
-        positions = context.positions[:, None] + shape.depth_row + 1
-        streams = trial_streams(context.keys, self.trials)
-        draws = draw_several(scored.logits, context.settings, streams, positions)
-        behind_parents = draws.tokens[:, shape.parent_row]
-        return draws, (behind_parents == tree.ids[..., None]).any(dim=2)
+    def passing(self) -> Passing:
+        return Passing(self.eos, self.trials)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-import torch
-
 from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import AcceptCall, Accepted, Context, Preserves, Scored
-from talkahead.speculation.longest_path import accept_longest
-from talkahead.speculation.plain_step import accept_root
-from talkahead.speculation.sampling import draw_several
+from talkahead.speculation.passing import Passing
 from talkahead.speculation.target_tokens import TargetTokens
 from talkahead.speculation.token_tree import TokenTree
 from talkahead.speculation.verifier_options import VerifierOptions
+from talkahead.speculation.walk import walk_of
 
 
 @dataclass(frozen=True)
@@ -38,25 +35,11 @@ class TopkVerifier:
         return cls(options.top_k_verify, options.eos_top_k, target.eos)
 
     def accept(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        if tree.shape.is_root_alone:
-            return accept_root(tree, scored, context)
-        accepted = native_walk.longest(tree, scored, context, **self._limits)
-        return self.accept_in_torch(tree, scored, context) if accepted is None else accepted
+        return walk_of(scored).longest(tree, scored, context, self.passing)
 
-    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall | None:
-        return native_walk.longest_call(tree, scored, context, **self._limits)
+    def call(self, tree: TokenTree, scored: Scored, context: Context) -> AcceptCall:
+        return native_walk.longest_call(tree, scored, context, self.passing)
 
     @property
-    def _limits(self) -> dict[str, int]:
-        return {"trials": 1, "top_k": self.top_k, "eos_top_k": self.eos_top_k, "eos": self.eos}
-
-    def accept_in_torch(self, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
-        """What `accept` does, on any device and in any precision."""
-        tokens, shape = tree.ids, tree.shape.on(tree.tokens.device)
-        positions = context.positions[:, None] + shape.depth_row + 1
-        draws = draw_several(scored.logits, context.settings, context.keys[:, None], positions)
-        behind_parents = scored.logits[:, shape.parent_row]
-        own = behind_parents.gather(2, tokens[..., None])
-        ranks = (behind_parents > own).sum(dim=2)
-        has_passed = ranks < torch.where(tokens == self.eos, self.eos_top_k, self.top_k)
-        return accept_longest(tree, scored, context, draws, has_passed, self.eos)
+    def passing(self) -> Passing:
+        return Passing(self.eos, top_k=self.top_k, eos_top_k=self.eos_top_k)

@@ -17,7 +17,6 @@ from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.speculation.contracts import Context, Scored, Verifier
 from talkahead.speculation.draws import stream_keys
 from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree, TreeShape
@@ -62,7 +61,7 @@ def test_accept_all_speaks_the_whole_chain_and_draws_behind_it() -> None:
 def test_accept_all_without_a_draft_is_plain_decoding() -> None:
     context, scored = _context(), _scored(1)
     accepted = AcceptAllVerifier().accept(TokenTree(context.roots[:, None]), scored, context)
-    plain = accept_root(TokenTree(context.roots[:, None]), scored, context)
+    plain = MatchVerifier().accept(TokenTree(context.roots[:, None]), scored, context)
     assert torch.equal(accepted.next_roots, plain.next_roots) and torch.equal(accepted.counts, plain.counts)
 
 

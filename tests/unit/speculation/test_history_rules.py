@@ -22,6 +22,7 @@ from markov_speech import (
     trigrams,
 )
 from talkahead.config import RequestOptions
+from talkahead.speculation import native_walk, torch_walk
 from talkahead.speculation.allowed_by_step import AllowedByStep
 from talkahead.speculation.context_addresses import ContextAddresses
 from talkahead.speculation.contracts import Context, Drafter, Scored
@@ -215,8 +216,8 @@ def test_native_walks_draw_by_the_settings_that_rules_leave() -> None:
     assert ContextAddresses.of(context) is ContextAddresses.of(context)
     tree = tree_of(CHAIN, context)
     ruled, drawn_by = HistoryRules(win_len=16).apply(tree, scored_of(tree, torch.float32), context)
-    native = MatchVerifier().accept(tree, ruled, drawn_by)
-    assert torch.equal(native.next_roots, MatchVerifier().accept_in_torch(tree, ruled, drawn_by).next_roots)
+    native = native_walk.match(tree, ruled, drawn_by)
+    assert torch.equal(native.next_roots, torch_walk.match(tree, ruled, drawn_by).next_roots)
 
 
 SIZES, EOS = (3, 4, 2), 9

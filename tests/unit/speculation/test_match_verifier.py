@@ -6,10 +6,11 @@ import pytest
 import torch
 from talkahead.speculation.contracts import Context, Scored
 from talkahead.speculation.draws import stream_keys
-from talkahead.speculation.match_verifier import MatchVerifier, follow
+from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
+from talkahead.speculation.torch_walk import follow
 from torch import Tensor
 
 STATES, ROWS, LENGTH = 6, 5, 60

@@ -17,18 +17,14 @@ from markov_speech import (
     make_tables,
     settings_of,
 )
-from talkahead.speculation import native_walk
+from talkahead.speculation import native_walk, torch_walk
 from talkahead.speculation.contracts import Accepted, Context, Scored
-from talkahead.speculation.match_verifier import MatchVerifier
-from talkahead.speculation.native_sampler import native_sampler
-from talkahead.speculation.next_roots import advance_rows_in_torch
-from talkahead.speculation.rejection_walk import walk, walk_in_torch
+from talkahead.speculation.passing import Passing
+from talkahead.speculation.sampling import draw
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree, TreeShape
-from talkahead.speculation.tolerance_verifier import ToleranceVerifier
-from talkahead.speculation.topk_verifier import TopkVerifier
+from talkahead.speculation.walk import Walk, walk_of
 
-Accept = Callable[[TokenTree, Scored, Context], Accepted]
 Case = tuple[TokenTree, Scored, Context]
 
 VOCABULARY, ROWS = 60, 300
@@ -37,20 +33,25 @@ DEEP = TreeShape((-1, 0, 0, 0, 1, 1, 2, 4, 4, 6, 7, 10, 10))
 GROUPS = SimilarityGroups.of(
     torch.randn(VOCABULARY, 4, generator=torch.Generator().manual_seed(0)), threshold=0.7, alone=(EOS,)
 )
-MATCH, TOLERANCE, TOPK = MatchVerifier(), ToleranceVerifier(3, EOS), TopkVerifier(6, 2, EOS)
+Walked = Callable[[Walk, TokenTree, Scored, Context], Accepted]
 
 
-def by_ratio(groups: SimilarityGroups | None, bias: float) -> tuple[Accept, Accept]:
-    return (
-        lambda tree, scored, context: walk(tree, scored, context, groups, bias),
-        lambda tree, scored, context: walk_in_torch(tree, scored, context, groups, bias),
-    )
+def by_ratio(groups: SimilarityGroups | None, bias: float) -> Walked:
+    return lambda walk, tree, scored, context: walk.ratio(tree, scored, context, groups, bias)
 
 
-WALKS: dict[str, tuple[Accept, Accept]] = {
-    "match": (MATCH.accept, MATCH.accept_in_torch),
-    "tolerance": (TOLERANCE.accept, TOLERANCE.accept_in_torch),
-    "topk": (TOPK.accept, TOPK.accept_in_torch),
+def by_length(passing: Passing) -> Walked:
+    return lambda walk, tree, scored, context: walk.longest(tree, scored, context, passing)
+
+
+def by_match(walk: Walk, tree: TokenTree, scored: Scored, context: Context) -> Accepted:
+    return walk.match(tree, scored, context)
+
+
+WALKS: dict[str, Walked] = {
+    "match": by_match,
+    "tolerance": by_length(Passing(EOS, trials=3)),
+    "topk": by_length(Passing(EOS, top_k=6, eos_top_k=2)),
     "ratio": by_ratio(None, 0.0),
     "biased": by_ratio(None, 0.2),
     "groups": by_ratio(GROUPS, 0.0),
@@ -78,11 +79,10 @@ def case(request: pytest.FixtureRequest, drafting: str) -> Case:
     return tree, MarkovBackbone(target).score(tree, context.rows), context
 
 
-@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS.keys())
-def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case) -> None:
+@pytest.mark.parametrize("walked", WALKS.values(), ids=WALKS.keys())
+def test_c_accepts_what_tensors_accept(walked: Walked, case: Case) -> None:
     """Sums differ in their last bits, which none of these outcomes hangs on."""
-    assert native_sampler() is not None
-    in_c, in_torch = (accept(*case) for accept in walks)
+    in_c, in_torch = (walked(walk, *case) for walk in (native_walk, torch_walk))
     assert torch.equal(in_c.counts, in_torch.counts)
     assert torch.equal(in_c.path, in_torch.path)
     assert torch.equal(in_c.next_roots, in_torch.next_roots)
@@ -90,15 +90,15 @@ def test_c_accepts_what_tensors_accept(walks: tuple[Accept, Accept], case: Case)
         assert len(in_c.counts.unique()) > 1
 
 
-@pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS.keys())
-def test_what_a_context_keeps_is_the_next_steps(walks: tuple[Accept, Accept], case: Case) -> None:
+@pytest.mark.parametrize("walked", WALKS.values(), ids=WALKS.keys())
+def test_what_a_context_keeps_is_the_next_steps(walked: Walked, case: Case) -> None:
     """Three steps of one context, whose columns are written in between: each says what tensors say of it."""
     tree, scored, context = case
     kept = replace(context, positions=context.positions.clone(), scratch={})
     for step in range(3):
         turned = TokenTree(tree.tokens.roll(step, 0), tree.shape, tree.draft_probs)
         logits = Scored(scored.logits.roll(step, 0), scored.hidden)
-        in_c, in_torch = (accept(turned, logits, kept) for accept in walks)
+        in_c, in_torch = (walked(walk, turned, logits, kept) for walk in (native_walk, torch_walk))
         for name in ("counts", "path", "next_roots"):
             assert torch.equal(getattr(in_c, name), getattr(in_torch, name)), (step, name)
         kept.positions.add_(in_c.counts)
@@ -108,11 +108,10 @@ def test_c_adds_what_tensors_add(case: Case) -> None:
     tree, scored, context = case
     hidden = torch.randn(ROWS, tree.num_nodes, 16, generator=torch.Generator().manual_seed(2))
     scored = Scored(scored.logits, hidden)
-    accepted = MATCH.accept(tree, scored, context)
+    accepted = torch_walk.match(tree, scored, context)
     ours, theirs = (_copied(context) for _ in range(2))
     in_c = native_walk.advance_rows(tree, scored, accepted, ours)
-    in_torch = advance_rows_in_torch(tree, scored, accepted, theirs)
-    assert in_c is not None
+    in_torch = torch_walk.advance_rows(tree, scored, accepted, theirs)
     is_added = torch.arange(in_torch.shape[1]) < accepted.counts[:, None]
     assert torch.equal(in_c[is_added], in_torch[is_added])
     assert not torch.equal(theirs.positions, context.positions)
@@ -126,25 +125,31 @@ def _copied(context: Context) -> Context:
     return replace(context, roots=roots, positions=positions, hidden=torch.zeros(ROWS, 16))
 
 
-def test_what_c_cannot_read_goes_to_torch(case: Case) -> None:
+def test_what_c_cannot_read_goes_to_tensors(case: Case) -> None:
+    _, scored, _ = case
+    assert walk_of(scored) is native_walk
+    assert walk_of(Scored(scored.logits.double(), scored.hidden)) is torch_walk
+    assert walk_of(Scored(scored.logits, scored.hidden.bfloat16())) is torch_walk
+
+
+def test_of_roots_alone_every_walk_is_plain_decoding(case: Case) -> None:
     tree, scored, context = case
-    double = Scored(scored.logits.double(), scored.hidden)
-    limits = {"trials": 1, "top_k": 1, "eos_top_k": 1, "eos": 0}
-    assert native_walk.match(tree, double, context) is None
-    assert native_walk.ratio(tree, double, context, None, 0.0) is None
-    assert native_walk.longest(tree, double, context, **limits) is None
-    assert native_walk.advance_rows(tree, double, MATCH.accept(*case), context) is None
-    for in_c, _ in WALKS.values():
-        assert torch.equal(in_c(tree, double, context).counts, in_c(*case).counts)
+    roots = TokenTree(tree.tokens[:, :1])
+    first = Scored(scored.logits[:, :1], scored.hidden[:, :1])
+    drawn = draw(first.logits, context.settings, context.keys, context.positions[:, None] + 1)
+    for walked in WALKS.values():
+        for walk in (native_walk, torch_walk):
+            accepted = walked(walk, roots, first, context)
+            assert accepted.counts.tolist() == [1] * ROWS and torch.equal(accepted.next_roots, drawn)
 
 
 def test_logits_that_are_no_numbers_still_give_a_token(case: Case) -> None:
     """A broken model must not make the server read outside its tables."""
     tree, scored, context = case
     broken = Scored(torch.full_like(scored.logits, torch.nan), scored.hidden)
-    for in_c, in_torch in WALKS.values():
-        for accept in (in_c, in_torch):
-            accepted = accept(tree, broken, context)
+    for walked in WALKS.values():
+        for walk in (native_walk, torch_walk):
+            accepted = walked(walk, tree, broken, context)
             assert bool(((accepted.next_roots >= 0) & (accepted.next_roots < VOCABULARY)).all())
             assert bool(((accepted.path >= 0) & (accepted.path < tree.num_nodes)).all())
             assert bool((accepted.counts >= 1).all())

@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from talkahead.speculation import native_walk
 from talkahead.speculation.contracts import Accepted, Context, Scored
 from talkahead.speculation.draws import Purpose, draw_keys, exponentials, uniforms
-from talkahead.speculation.plain_step import accept_root
 from talkahead.speculation.sampling import probabilities
 from talkahead.speculation.similarity_groups import SimilarityGroups
 from talkahead.speculation.token_tree import TokenTree
@@ -51,40 +49,18 @@ class _ByToken:
         return left
 
 
-def walk(
-    tree: TokenTree,
-    scored: Scored,
-    context: Context,
-    groups: SimilarityGroups | None = None,
-    bias: float = 0.0,
-) -> Accepted:
-    """From the root on, try a node's children in turn until one is accepted; if none is, draw what is left.
-
-    A child is accepted when a uniform number is below q / p + `bias` of its label. A position's noise is its
-    own, and no position is settled twice: what is drawn is independent of what was refused before.
-
-    Args:
-        groups: compare groups of tokens instead of tokens.
-    """
-    if tree.shape.is_root_alone:
-        return accept_root(tree, scored, context)
-    accepted = native_walk.ratio(tree, scored, context, groups, bias)
-    return walk_in_torch(tree, scored, context, groups, bias) if accepted is None else accepted
-
-
-def walk_in_torch(
-    tree: TokenTree, scored: Scored, context: Context, groups: SimilarityGroups | None, bias: float
-) -> Accepted:
-    """What `walk` does, on any device and in any precision."""
-    return _Walk(tree, scored, context, groups or _ByToken(), bias).run()
-
-
-class _Walk:
-    """One walk of all rows, depth by depth."""
+class Rejection:
+    """One walk of all rows, depth by depth: see `Walk.ratio`."""
 
     def __init__(
-        self, tree: TokenTree, scored: Scored, context: Context, coarsening: _Coarsening, bias: float
+        self,
+        tree: TokenTree,
+        scored: Scored,
+        context: Context,
+        groups: SimilarityGroups | None,
+        bias: float,
     ) -> None:
+        coarsening: _Coarsening = groups or _ByToken()
         self._tree = tree
         self._context = context
         self._coarsening = coarsening

@@ -101,7 +101,7 @@ def compare(
 
 def _streamed(codec: Codec, utterances: Utterances, speech: SpeechFormat) -> Samples:
     """[utterances, samples]"""
-    carries: Sequence[object | None] = [None] * len(utterances)
+    states: Sequence[object | None] = [None] * len(utterances)
     parts: list[Samples] = []
     start, total = 0, utterances.shape[1]
     for size in cycle(_SIZES):
@@ -113,8 +113,8 @@ def _streamed(codec: Codec, utterances: Utterances, speech: SpeechFormat) -> Sam
             CodecWindow(frames[start - context : beyond], context, new, beyond - start - new, start)
             for frames in utterances
         ]
-        decoded = codec.decode(windows, carries)
-        carries = [one.carry for one in decoded]
+        decoded = codec.decode(windows, states)
+        states = [one.state for one in decoded]
         parts.append(np.stack([one.audio for one in decoded]))
         start += new
     return np.concatenate(parts, axis=1)

@@ -94,6 +94,6 @@ def compare(network: PromptNetwork, reference: PromptNetwork) -> Parity:
 
 
 def _prompts(network: PromptNetwork, asked: Sequence[tuple[Units, int]]) -> npt.NDArray[np.float32]:
-    """All of them, row behind row."""
+    """All of them, row after row."""
     rows = [network.prompt(torch.from_numpy(symbols), voice).float().numpy() for symbols, voice in asked]
     return np.concatenate(rows)

@@ -32,7 +32,7 @@ SUBFRAMES = 2
 HOP = SUBFRAMES * dsp.HOP
 """Samples of a frame."""
 _FRAMES_AFTER = 3
-"""Kept behind the speech, in frames of 25 ms."""
+"""Kept after the speech, in frames of 25 ms."""
 _LATE = 2
 """Frames by which the teacher's letters lag behind their sounds: hiss fits the letters best so."""
 _AUDIBLE = -0.5
@@ -70,7 +70,7 @@ class Speech(Description):
     """And what the decoder makes of it.
 
     Args:
-        hidden: [S, 256], behind the decoder's last layer but the linear one that gives the spectra.
+        hidden: [S, 256], after the decoder's last layer but the linear one that gives the spectra.
         hertz: [S], below 40 where unvoiced.
     """
 

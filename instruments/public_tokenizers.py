@@ -62,7 +62,7 @@ CHAT_TEMPLATE = """{{- bos_token -}}
 
 
 def tokenizer(added: Sequence[str], base_size: int | None = None) -> PreTrainedTokenizerFast:
-    """A fast tokenizer in the form of Llama 3's and Qwen 2's, with tokens of its own behind the base.
+    """A fast tokenizer in the form of Llama 3's and Qwen 2's, with tokens of its own after the base.
 
     Args:
         base_size: of the base vocabulary, which is filled up with entries that no text has.

@@ -28,7 +28,7 @@ _STRESS = {"0": "", "1": "ˈ", "2": "ˌ"}
 _TAP = "T"
 """T between vowels, the second one weak, as in "water"."""
 _SYLLABIC = "ᵊ"
-"""The vowel of AH0 L behind a consonant at the end of a word, as in "little"."""
+"""The vowel of AH0 L after a consonant at the end of a word, as in "little"."""
 _GAP = " "
 _LIGHT = FUNCTION_WORDS | OBJECT_PRONOUNS
 """Words that have no stress of their own where they have one syllable."""

@@ -1,7 +1,7 @@
 """`python -m perf.codec_joins`: how a codec's windows sound where they meet, in segments and between them.
 
 Frames are decoded at once, which is what streaming is compared with, and in windows as the talker cuts them:
-a segment behind another one, begun anew as if nothing had been before it, and begun with the frames before it
+a segment after another one, begun anew as if nothing had been before it, and begun with the frames before it
 as its context (`joins_segments`). Told of each place: how far the level of the first 80 ms is from the whole
 decode's, how far their spectra are apart, and how sharp the seam is beside its surroundings, where other
 places of the same audio are the measure. Codes are drawn at random, or are a recording's.
@@ -61,20 +61,20 @@ class SegmentDecoder:
         speech = self._speech
         plan = WindowPlan(speech.context_frames, speech.lookahead_frames, _FIRST, _FULL)
         before = before[-speech.context_frames :] if in_context else before[:0]
-        parts, seams, carry, start = [], [], None, 0
+        parts, seams, state, start = [], [], None, 0
         while (cut := plan.cut(start, 3 if start else 0, len(own), True)) is not None:
             left = before[len(before) - min(len(before), plan.context - cut.context) :]
             frames = np.concatenate([left, own[cut.first : cut.beyond]]).astype(np.int64)
             window = CodecWindow(frames, len(left) + cut.context, cut.new, cut.lookahead, start)
-            (decoded,) = self._codec.decode([window], [carry])
+            (decoded,) = self._codec.decode([window], [state])
             seams.append(start * speech.hop)
             parts.append(decoded.audio)
-            carry, start = decoded.carry, cut.stop
+            state, start = decoded.state, cut.stop
         return np.concatenate(parts), seams
 
 
 def seams(decoder: SegmentDecoder, speech: SpeechFormat, before: Frames, own: Frames) -> Iterator[Seam]:
-    """Of two segments, one behind the other."""
+    """Of two segments, one after the other."""
     rate, start = speech.sample_rate_hz, len(before) * speech.hop
     whole, first = decoder.whole(np.concatenate([before, own])), decoder.whole(before)
     heard = round(_HEARD_S * rate)

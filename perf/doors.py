@@ -148,7 +148,7 @@ class OpenAiEvents(OpenAiDoor):
 
 
 class ElevenLabsDoor:
-    """`stream-input`, with `pcm_24000`: the text in one message, and the one that ends it behind that."""
+    """`stream-input`, with `pcm_24000`: the text in one message, and the one that ends it after that."""
 
     def __init__(self, address: str) -> None:
         self._address = address

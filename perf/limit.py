@@ -33,7 +33,7 @@ from perf.level import figures
 from perf.talker.prompts import text_prompts
 
 _LONG_PROMPT, _SPOKEN, _STREAMS = 480, 200, 16
-"""Rows that are multiplied at once; positions behind a stream amid its speech."""
+"""Rows that are multiplied at once; positions after a stream amid its speech."""
 _TABLES = ("embed_tokens", "prosody", "symbols", "voices")
 _REPEATS = 30
 

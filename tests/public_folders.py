@@ -100,7 +100,7 @@ def greedy_codes(
     repetition_penalty: float = 1.0,
     least: int = 0,
 ) -> list[int]:
-    """What transformers draws behind a prompt where no token is allowed but those of speech: codes, or -1.
+    """What transformers draws after a prompt where no token is allowed but those of speech: codes, or -1.
 
     Args:
         first, codebooks: where ids of codes begin, and how many may be drawn by turns.

@@ -39,7 +39,7 @@ _WIDTH, _LONG_WIDTH = 4.8, 15.0
 
 @dataclass(frozen=True)
 class Line:
-    """A text and who speaks it; `parts` are words and the seconds of silence behind them."""
+    """A text and who speaks it; `parts` are words and the seconds of silence after them."""
 
     text: str
     parts: tuple[tuple[str, float], ...]
@@ -133,7 +133,7 @@ class Gallery:
 
 
 def _joined(parts: Sequence[tuple[Recording, float]]) -> Recording:
-    """Recordings of one rate, each with so many seconds of silence behind it."""
+    """Recordings of one rate, each with so many seconds of silence after it."""
     rate_hz = parts[0][0].rate_hz
     silent = [(one.samples, np.zeros(round(pause_s * rate_hz), np.float32)) for one, pause_s in parts]
     return Recording(np.concatenate([*chain.from_iterable(silent)]), rate_hz)

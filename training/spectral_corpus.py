@@ -83,7 +83,7 @@ def segments_of(text: str) -> list[TextSegment]:
 
 
 def _spoken(texts: Sequence[str], speeds: Sequence[float]) -> Iterator[Row]:
-    """Every segment that is not too long. One of `_PAUSED` texts goes on behind the one before it, with the
+    """Every segment that is not too long. One of `_PAUSED` texts goes on after the one before it, with the
     silence of both between them: the talker's segments end with pauses."""
     before: Row | None = None
     for place, text in enumerate(texts):

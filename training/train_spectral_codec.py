@@ -1,6 +1,6 @@
 """Trains the spectral codec on the neural teacher's segments. Resumable; steered by the held-out loss.
 
-The decoder learns the hidden values behind which the teacher's last layer stands, through that layer: what
+The decoder learns the hidden values after which the teacher's last layer stands, through that layer: what
 counts is the spectra that come of them.
 """
 

@@ -110,12 +110,12 @@ class Voice(nn.Module):
     def _join(
         prompts: Tensor, prompt_lengths: Tensor, embedded: Tensor, num_frames: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Puts each row's frames [B, F, D] behind its own prompt; returns rows and positions [B, L]."""
+        """Puts each row's frames [B, F, D] after its own prompt; returns rows and positions [B, L]."""
         length = int((prompt_lengths + num_frames).max())
         length += -length % STEP
         place = torch.arange(length).expand(len(prompts), length)
-        behind = place - prompt_lengths[:, None]
-        source = torch.where(behind < 0, place, prompts.shape[1] + behind.clamp(max=embedded.shape[1] - 1))
+        after = place - prompt_lengths[:, None]
+        source = torch.where(after < 0, place, prompts.shape[1] + after.clamp(max=embedded.shape[1] - 1))
         both = torch.cat([prompts.to(embedded.dtype), embedded], dim=1)
         return both.gather(1, source[..., None].expand(-1, -1, both.shape[2])), place
 

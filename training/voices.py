@@ -5,7 +5,7 @@
 
 The server's voices say the same held-out sentences, and the first of them also at other speeds: word errors
 by Whisper tiny.en and DNSMOS, beside the first voice's; and how many sentences Resemblyzer finds nearer to
-their own voice than to any other, by what each voice says in the sentence behind.
+their own voice than to any other, by what each voice says in the sentence after it.
 """
 
 from __future__ import annotations

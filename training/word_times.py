@@ -80,7 +80,7 @@ class _Said:
 
 def _begins(segment: TextSegment, speech: Speech) -> Iterator[tuple[int, float]]:
     """Of the words of a segment: with the first frame that is heard and speaks their first symbol, or one
-    behind."""
+    after."""
     reached = np.maximum.accumulate(speech.spoken)
     for place in segment.places:
         if not place.is_pause:

@@ -89,7 +89,7 @@ class Captions:
 
 
 def _begin(text: str, end: int, start: int) -> int:
-    """Of a word with the marks before it, behind another word that ends."""
+    """Of a word with the marks before it, after another word that ends."""
     touching = _TOUCHING.search(text[end:start])
     assert touching is not None, "the end of a string always matches"
     return start if touching.start() == 0 else end + touching.start()
@@ -133,7 +133,7 @@ def _sub_rip(captions: Sequence[_Caption]) -> str:
 
 
 def _clock(time_s: float, point: str) -> str:
-    """hours:minutes:seconds, and milliseconds behind the point."""
+    """hours:minutes:seconds, and milliseconds after the point."""
     seconds, ms = divmod(round(1e3 * time_s), 1_000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)

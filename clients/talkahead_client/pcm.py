@@ -53,7 +53,7 @@ class WavFile:
 
 
 class RawPipe:
-    """Raw samples to a stream that belongs to somebody else, each chunk flushed for the player behind it."""
+    """Raw samples to a stream that belongs to somebody else, each chunk flushed for the player after it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

@@ -38,7 +38,7 @@ CHUNK_INDEX = Tensor("CHUNK_INDEX", "INT32")
 IS_LAST = Tensor("IS_LAST", "BOOL")
 STATS = Tensor("STATS", "INT64", (12,))
 WORDS = Tensor("WORDS", "INT32", (-1, 4))
-"""Of each word that begins in a chunk: its first character in TEXT and the one behind its last, where it
+"""Of each word that begins in a chunk: its first character in TEXT and the one after its last, where it
 begins in samples of the chunk, and what it is, a `Spoken`."""
 SPEECH_OUTPUTS = (AUDIO, SAMPLE_RATE, CHUNK_INDEX, IS_LAST, STATS, WORDS)
 

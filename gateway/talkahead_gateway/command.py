@@ -24,7 +24,7 @@ from talkahead_gateway.stored_voices import DEFAULT_PER_KEY
 USAGE_ERROR = 2
 
 EPILOG = """\
-Prints one line on standard output when it answers: 'ready http HOST:PORT', and 'riva HOST:PORT' behind it
+Prints one line on standard output when it answers: 'ready http HOST:PORT', and 'riva HOST:PORT' after it
 where that door is open. Everything else goes to standard error. The first signal drains: new requests get
 503, open ones finish; the second stops now.
 """

@@ -27,7 +27,7 @@ class Pause:
 
 
 def marks(segments: Sequence[TextSegment]) -> Iterator[str]:
-    """The mark behind each word of a text, or ''."""
+    """The mark after each word of a text, or ''."""
     for segment in segments:
         *inner, last = (mark for _, mark in _WORD.findall(segment.words))
         yield from inner

@@ -1,7 +1,7 @@
 """`talkahead accept FOLDER...`: whether a downloaded checkpoint is served as it should be, in one command.
 
 FOLDER are the downloads in any order: a talker's and its codec's (and, of Llasa+, its one file and the Llasa
-that it was tuned from). They are imported; the likeliest tokens behind one prompt are compared with those of
+that it was tuned from). They are imported; the likeliest tokens after one prompt are compared with those of
 transformers; a server says sentences, which a recogniser hears where one is installed; and several streams
 speak at once. What was found goes into one JSON, with a paragraph to paste into an issue; the sentences lie
 beside it as WAV files, for ears.

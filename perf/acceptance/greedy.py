@@ -1,4 +1,4 @@
-"""The likeliest tokens behind one prompt, by transformers and by the decoder here, which is told them.
+"""The likeliest tokens after one prompt, by transformers and by the decoder here, which is told them.
 
 Shapes: P ids of the prompt, T tokens, V tokens of speech and their end.
 """
@@ -198,7 +198,7 @@ def _number(token: int, speech: SpeechTokens) -> int:
 def _ours(
     repository: Path, prompt: _Prompt, told: list[int], dtype: torch.dtype, device: str
 ) -> list[Tensor]:
-    """Logits [V] behind the prompt and behind each of the tokens but the last, as it is served."""
+    """Logits [V] after the prompt and after each of the tokens but the last, as it is served."""
     checkpoint = Checkpoint(repository / "talker" / "1")
     decoder = load_decoder(
         checkpoint.config,

@@ -31,8 +31,8 @@ class CodecPasses:
     def passes(self) -> Iterator[tuple[Case, Pass]]:
         for seconds, batch in product(WINDOWS_S, self._batches):
             new = self._speech.frames(seconds)
-            window, carry = self._window(new)
-            decode = partial(self._codec.decode, [window] * batch, [carry] * batch)
+            window, state = self._window(new)
+            decode = partial(self._codec.decode, [window] * batch, [state] * batch)
             yield Case(PART, self._name, batch, new), decode
 
     def _window(self, new: int) -> tuple[CodecWindow, object]:
@@ -41,7 +41,7 @@ class CodecPasses:
         first = max(context, 1)
         begin = CodecWindow(self._frames(first + ahead), 0, first, ahead, 0)
         (begun,) = self._codec.decode([begin], [None])
-        return CodecWindow(self._frames(context + new + ahead), context, new, ahead, first), begun.carry
+        return CodecWindow(self._frames(context + new + ahead), context, new, ahead, first), begun.state
 
     def _frames(self, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         return np.stack([self._draw.integers(0, size, count) for size in self._speech.codebooks], axis=1)

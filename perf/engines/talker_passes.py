@@ -1,4 +1,4 @@
-"""Steps of a repository's talker behind prompts: a tree of nodes for each stream."""
+"""Steps of a repository's talker after prompts: a tree of nodes for each stream."""
 
 from __future__ import annotations
 

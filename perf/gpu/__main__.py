@@ -183,7 +183,7 @@ def _forwards(talker: DeviceTalker, way: str, rate: float, options: argparse.Nam
 
 def _steps(talker: DeviceTalker, way: StepWay, options: argparse.Namespace) -> Iterator[Timed]:
     """Random weights say what they say for so long as there is room; our voice speaks texts, and draws on
-    behind their ends."""
+    after their ends."""
     is_ours, is_recorded = options.shape == OUR_VOICE, way is StepWay.STEP
     prompts = texts(options.cache) if is_ours else ()
     for rows in options.rows:
@@ -244,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--shape", choices=[OUR_VOICE, *PUBLIC_SHAPES], default="llasa-1b", help="(%(default)s)")
     add("--folder", type=Path, default=Path("build/shapes"), help="for the random weights (%(default)s)")
-    add("--cache", type=int, default=512, help="positions behind each stream (%(default)s)")
+    add("--cache", type=int, default=512, help="positions after each stream (%(default)s)")
     add("--rows", type=int, nargs="+", default=[1, 8, 32, 64], help="streams (%(default)s)")
     add("--nodes", type=int, nargs="+", default=[1, 2, 4, 8], help="of each one's tree (%(default)s)")
     add("--steps", type=int, default=60, help="of speaking (%(default)s)")

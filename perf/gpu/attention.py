@@ -58,8 +58,8 @@ def _flex(
     rows, nodes, heads, _ = queries.shape
 
     def sees(row: Tensor, head: Tensor, node: Tensor, place: Tensor) -> Tensor:
-        behind = place - length
-        return (behind < 0) | ancestors[node, behind.clamp(0, nodes - 1)]
+        after = place - length
+        return (after < 0) | ancestors[node, after.clamp(0, nodes - 1)]
 
     mask = create_block_mask(sees, rows, None, nodes, keys.shape[2], device=queries.device)
     compiled = torch.compile(flex_attention) if queries.device.type == "cuda" else flex_attention

@@ -51,7 +51,7 @@ class RecalledDrafter(NullDrafter):
     """Chains of what was said before, each token right with a chance of its own.
 
     Args:
-        said: int64 [slots, T], by position; slots behind the last recall as that one does.
+        said: int64 [slots, T], by position; slots after the last recall as that one does.
         length: tokens of a chain.
         rate: the share of tokens that are right.
     """
@@ -83,7 +83,7 @@ def speak(
     """So many steps of so many streams, from their prompts on.
 
     Args:
-        prompts: [P, D] each, the first ones again behind the last; none: random ones, as long as the slots'
+        prompts: [P, D] each, the first ones again after the last; none: random ones, as long as the slots'
             cache.
         is_recorded: steps are replayed as graphs, where forwards are.
     """

@@ -51,7 +51,7 @@ class Sizes:
     """
     Args:
         cache: positions that every slot holds.
-        room: positions behind these.
+        room: positions after these.
         rows, nodes: at most.
     """
 

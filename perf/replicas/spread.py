@@ -149,7 +149,7 @@ def _spent_s() -> dict[int, float]:
                 text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            # Behind the name, which may hold anything: state, parent, ..., user and system time.
+            # After the name, which may hold anything: state, parent, ..., user and system time.
             fields = text.rpartition(")")[2].split()
             parents[int(folder.name)] = int(fields[1])
             spent[int(folder.name)] = (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--shape", choices=PUBLIC_SHAPES, default="llasa-1b", help="(%(default)s)")
     add("--folder", type=Path, default=Path("build/shapes"), help="for the random weights (%(default)s)")
-    add("--cache", type=int, default=256, help="positions behind each stream (%(default)s)")
+    add("--cache", type=int, default=256, help="positions after each stream (%(default)s)")
     add("--rows", type=int, nargs="+", default=[1, 4, 16], help="streams (%(default)s)")
     add("--nodes", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="of each one's tree (%(default)s)")
     add("--precisions", type=Precision, nargs="+", default=[Precision.BFLOAT16, Precision.INT8],

@@ -1,4 +1,4 @@
-"""Forwards that are timed: prompts into slots, and tokens behind what slots hold."""
+"""Forwards that are timed: prompts into slots, and tokens after what slots hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Forward(Protocol):
         """A prompt into one slot."""
 
     def step(self, rows: int, nodes: int) -> Call:
-        """So many tokens behind each of `rows` slots, a tree, or a chain where there are no trees."""
+        """So many tokens after each of `rows` slots, a tree, or a chain where there are no trees."""
 
     def close(self) -> None: ...
 

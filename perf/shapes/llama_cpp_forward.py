@@ -22,7 +22,7 @@ assert set(PRECISIONS) <= set(TYPES)
 
 
 class LlamaCppForward:
-    """Chains instead of trees: as many rows behind as many positions.
+    """Chains instead of trees: as many rows after as many positions.
 
     Args:
         cache: positions that every slot holds.

@@ -22,8 +22,8 @@ class AcceptAllVerifier:
             raise ValueError("of a tree, only one path can be spoken: accept all needs a chain")
         counts = context.positions * 0 + tree.num_nodes
         path = tree.shape.depth_row.to(counts.device).expand(tree.num_rows, -1)
-        behind = (context.positions + counts)[:, None]
-        return Accepted(path, counts, draw(scored.logits[:, -1:], context.settings, context.keys, behind))
+        after = (context.positions + counts)[:, None]
+        return Accepted(path, counts, draw(scored.logits[:, -1:], context.settings, context.keys, after))
 
     def call(self, tree: TokenTree, scored: Scored, context: Context) -> None:
         """None: it is Python."""

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Self
 
 from perf.speculation import quality, speed
-from perf.speculation.hearing import Hearing
+from perf.speculation.evaluation import Evaluation
 from perf.speculation.kept import Kept
 from perf.speculation.methods import PLAIN, Method
 from perf.speculation.plan import Part, Plan, tree_plans
@@ -110,7 +110,7 @@ class Bench:
             **self._kept.get(key, lambda: asdict(surprise(self._runner, self._scale.timed_sentences)))
         )
 
-    def teacher(self) -> list[Hearing]:
+    def teacher(self) -> list[Evaluation]:
         return quality.teacher_speech(self._pool, self._workers, self._context, self._scale.sentences)
 
     # Speed

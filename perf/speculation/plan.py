@@ -14,7 +14,7 @@ from perf.speculation.installation import Installation, Similarity
 from perf.speculation.methods import ACCEPT_ALL, PLAIN, Method, Talker
 
 HEADS, MORE_HEADS = "heads", "heads-6"
-"""The latter where its trees are others: with few nodes neither draft looks behind the fourth token."""
+"""The latter where its trees are others: with few nodes neither draft looks after the fourth token."""
 BLIND_HEADS = "heads-blind"
 """As Li et al. propose them: told no token, and taught by plain cross-entropy; here with a small tree."""
 BLIND_NODES = 8

@@ -12,7 +12,7 @@ from statistics import NormalDist
 from typing import Self
 
 from instruments.percentages import Difference
-from perf.speculation.hearing import Ending
+from perf.speculation.evaluation import Ending
 from perf.speculation.quality import Spoken
 
 LEVEL, POWER = 0.05, 0.8

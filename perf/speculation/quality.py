@@ -19,7 +19,7 @@ import torch
 
 from instruments.percentages import Difference, percent
 from instruments.setting import Setting
-from perf.speculation.hearing import Ending, Hearing, Listener
+from perf.speculation.evaluation import Ending, Evaluation, Listener
 from perf.speculation.methods import Method
 from perf.speculation.runner import Runner
 from perf.speculation.token_swap import TokenSwap
@@ -84,7 +84,7 @@ def speak_and_hear(context: WorkerContext, method: Method, start: int, stop: int
     return Passage(spoken, listener.num_heard - known, float(np.mean(changed)) if swap else None)
 
 
-def hear_teacher(context: WorkerContext, start: int, stop: int) -> list[Hearing]:
+def hear_teacher(context: WorkerContext, start: int, stop: int) -> list[Evaluation]:
     torch.set_num_threads(1)
     listener = _listener(context.setting)
     return [listener.hear_teacher(sentence) for sentence in context.runner.sentences[start:stop]]
@@ -107,7 +107,7 @@ def _swap(runner: Runner, method: Method, eos: int) -> TokenSwap | None:
     return TokenSwap(runner.embeddings, method.swapped_within, eos)
 
 
-def _spoken(tokens: Sequence[int], steps: int, heard: Hearing, *, has_ended: bool) -> Spoken:
+def _spoken(tokens: Sequence[int], steps: int, heard: Evaluation, *, has_ended: bool) -> Spoken:
     return Spoken(
         digest=hashlib.sha256(json.dumps(list(tokens)).encode()).hexdigest()[:16],
         tokens=len(tokens),
@@ -158,7 +158,7 @@ def speech(
     )
 
 
-def teacher_speech(pool: Executor, workers: int, context: WorkerContext, sentences: int) -> list[Hearing]:
+def teacher_speech(pool: Executor, workers: int, context: WorkerContext, sentences: int) -> list[Evaluation]:
     jobs = [pool.submit(hear_teacher, context, *span) for span in spans(sentences, _PIECES * workers)]
     return [heard for job in jobs for heard in job.result()]
 
@@ -235,7 +235,7 @@ def _mean(spoken: Sequence[Spoken], value: Callable[[Spoken], float]) -> float:
     return float(np.mean([value(one) for one in spoken]))
 
 
-def teacher_word_errors(heard: Sequence[Hearing]) -> float:
+def teacher_word_errors(heard: Sequence[Evaluation]) -> float:
     return 100 * sum(one.edits for one in heard) / sum(one.words for one in heard)
 
 

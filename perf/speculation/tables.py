@@ -104,7 +104,7 @@ def _markdown(lines: Sequence[dict[str, str]]) -> str:
 
 
 def _pictured(table: str, rows: Sequence[Row], *names: str) -> str:
-    """With pictures behind it, where there are rows to draw."""
+    """With pictures after it, where there are rows to draw."""
     shown = (f"![{_PICTURES[name]}](results/speculation_{name}.png)" for name in names if rows)
     return "\n\n".join((table, *shown))
 

@@ -45,7 +45,7 @@ class AlignmentWindow:
     3, Ping et al. 2018), and where speech ends.
 
     Attributes:
-        back, ahead: rows before and behind the one that the frame before speaks.
+        back, ahead: rows before and after the one that the frame before speaks.
         longest: frames that one row is spoken, then it is not seen; 0: for ever.
         closing: rows that end every prompt and stand for no sound: whoever has spoken them for
             `CLOSING_FRAMES` frames is done.

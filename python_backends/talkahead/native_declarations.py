@@ -87,7 +87,7 @@ def functions(source: Path) -> Iterator[Function]:
 
 
 def layout_checks(source: Path) -> str:
-    """Assertions in C, for behind the source's text."""
+    """Assertions in C, for after the source's text."""
     checks = (one for struct in _structs_of(source) for one in _layout(struct))
     return "".join(f'_Static_assert({check}, "{what}");\n' for what, check in checks)
 

@@ -101,7 +101,7 @@ def _load_from(path: Path, source: Path) -> NativeLibrary:
 
 
 def _compile(source: Path, target: Path) -> None:
-    """With assertions behind it that its structs are what Python takes them for."""
+    """With assertions after it that its structs are what Python takes them for."""
     compiler = _compiler()
     if compiler is None:
         raise NativeUnavailable(f"none of {', '.join(COMPILERS)} is on the PATH")

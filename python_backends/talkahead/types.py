@@ -66,7 +66,7 @@ class Spoken(IntEnum):
 
 
 WORD_BEGIN, WORD_COLUMNS = 2, 4
-"""Of WORDS [n, 4]: the first character in TEXT and the one behind the last, where it begins, and a `Spoken`.
+"""Of WORDS [n, 4]: the first character in TEXT and the one after the last, where it begins, and a `Spoken`.
 
 Where it begins is told by the frontend in rows of the segment's units, by the talker in frames from the
 window's first new one, by the vocoder in samples from the chunk's first one."""
@@ -134,17 +134,17 @@ class SegmentHeader(IntHeader):
     seed: int
     """Seed of the stream's draws: the client's, or one the frontend picked."""
     pause_frames: int = 0
-    """Silent frames that the talker adds behind the segment; 0 on a stream's last."""
+    """Silent frames that the talker adds after the segment; 0 on a stream's last."""
     reference: int = 0
     """Key of the speech prompt in the encoder's voice cache, 63 bits; 0 = a named voice."""
     frontend: int = 0
     """Address of the frontend's socket, where the stream's progress is told; 0 = nobody listens."""
     voice: int = 0
-    """Place among the family's voices; behind the last one: the reference's own."""
+    """Place among the family's voices; after the last one: the reference's own."""
     asked_us: int = 0
     """When the frontend took the request, in microseconds of the machine's monotonic clock; 0 = not told."""
     recall: int = 0
-    """Tokens of the stream's first segment that the talker puts behind the prompt, the last ones, at most;
+    """Tokens of the stream's first segment that the talker puts after the prompt, the last ones, at most;
     0 = the prompt is whole. Of a first segment always 0."""
 
 

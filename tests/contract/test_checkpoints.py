@@ -36,7 +36,7 @@ def codec(request: pytest.FixtureRequest) -> SpectralAutoencoder:
 
 @pytest.fixture(scope="module")
 def paused(codec: SpectralAutoencoder) -> tuple[Samples, int]:
-    """A sentence and half a second of silence behind it, and where that begins."""
+    """A sentence and half a second of silence after it, and where that begins."""
     (segment,) = segments_of("The juice of lemons makes fine punch.")
     spoken = codec.frames_of(teacher().describe(segment.spoken))
     frames = np.concatenate([spoken, np.full((20, 1), silence_code(codec))])

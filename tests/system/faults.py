@@ -1,5 +1,5 @@
 """Model repositories in which things go wrong when a test says so, or slowly. Nothing of it is in what is
-shipped: links to the shipped models, and a `model.py` with some lines behind its own.
+shipped: links to the shipped models, and a `model.py` with some lines after its own.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ _SLOW = """
 def _slowly(decode):
     import time
 
-    def decode_in_its_time(windows, carries):
+    def decode_in_its_time(windows, states):
         began = time.perf_counter()
-        decoded = decode(windows, carries)
+        decoded = decode(windows, states)
         frames = sum(window.new for window in windows)
         time.sleep(max(began + {frame_s} * frames - time.perf_counter(), 0.0))
         return decoded
@@ -171,7 +171,7 @@ def leaking_talker(folder: Path, num_bytes: int) -> Path:
 
 
 def _repository(folder: Path, lines: Mapping[str, str]) -> Path:
-    """The shipped one, with lines behind some models' own."""
+    """The shipped one, with lines after some models' own."""
     repository = folder / "model_repository"
     repository.mkdir()
     for model in REPOSITORY.iterdir():

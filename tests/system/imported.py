@@ -72,7 +72,7 @@ class Imported:
         self, text: str, seconds: float, reference: Reference | None = None, repetition_penalty: float = 1.0
     ) -> Frames:
         """[F, C] of a text of one segment in the default voice, or like a recording: transformers in
-        float64 draws the tokens behind the prompt's public ids."""
+        float64 draws the tokens after the prompt's public ids."""
         speech, encoder = self.speech, EncoderConfig.read(self._version("encoder"))
         end = self.public.tokenizer.convert_tokens_to_ids(_ENDS.get(self.family, _END))
         drawn = public_folders.greedy_codes(
@@ -89,9 +89,9 @@ class Imported:
         return self._loaded.token_map(speech).frames(np.array(spoken, np.int32))
 
     def cut_alike(self, frames: Frames, heard: Utterance, reference: Reference | None = None) -> Audio:
-        """Frames decoded by the codec alone, in windows like those of what was heard: behind the frames that
+        """Frames decoded by the codec alone, in windows like those of what was heard: after the frames that
         the prompt went on from, where the codec wants them."""
-        speech, parts, carry, position = self.speech, [], None, 0
+        speech, parts, state, position = self.speech, [], None, 0
         before = self._spoken_before(reference)[: None if speech.joins_segments else 0]
         whole = np.concatenate([before, frames]).astype(np.int64)
         for chunk in heard.chunks:
@@ -101,9 +101,9 @@ class Imported:
             lookahead = min(beyond - start - new, speech.lookahead_frames)
             cut = whole[start - context : start + new + lookahead]
             window = CodecWindow(cut, context, new, lookahead, position)
-            [decoded] = self.codec.decode([window], [carry])
+            [decoded] = self.codec.decode([window], [state])
             parts.append(decoded.audio)
-            carry, position = decoded.carry, position + new
+            state, position = decoded.state, position + new
         return np.concatenate(parts)
 
     @property

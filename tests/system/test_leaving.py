@@ -178,7 +178,7 @@ def test_slots_of_clients_that_vanish_are_freed(server: Served, client: Client) 
 
 
 def test_who_cancels_a_stream_of_many_chunks_has_heard_some_and_not_all(client: Client) -> None:
-    """What was heard is what the whole begins with, and nothing comes behind the end."""
+    """What was heard is what the whole begins with, and nothing comes after the end."""
     text, settings = prose(2_000), {"seed": 5, "chunk_frames": 10}
     whole = speak(client, text, **settings)
     assert len(whole.chunks) > 32

@@ -76,9 +76,9 @@ def test_rivas_client_is_told_when_words_are_said(door: FrontDoor, client: Clien
     in_order = [moment for _, start, end in told["words"] for moment in (start, end)]
     assert in_order == sorted(in_order)
     # The second text's words count from the beginning of the call's audio.
-    behind = told["words"][len(words) :]
+    after = told["words"][len(words) :]
     begins_ms = 1e3 * (told["audio_s"] - len(second.audio) / client.sample_rate_hz())
     own = [word for word in second.words if word.kind is Spoken.WORD]
-    assert len(behind) == len(own)
-    for (_, start, _), word in zip(behind, own, strict=True):
+    assert len(after) == len(own)
+    for (_, start, _), word in zip(after, own, strict=True):
         assert start == pytest.approx(begins_ms + 1e3 * word.start_s, abs=2)

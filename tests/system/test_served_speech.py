@@ -47,6 +47,6 @@ def test_recogniser_understands_the_server(client: Client) -> None:
 
 @pytest.mark.parametrize("text", REPLIES)
 def test_a_reply_is_over_with_its_last_sound(client: Client, text: str) -> None:
-    """Speech that goes on behind its text is babble: of these, seconds were heard in two of three draws."""
+    """Speech that goes on after its text is babble: of these, seconds were heard in two of three draws."""
     longest = max(len(speak(client, text, seed=seed).audio) for seed in range(8))
     assert longest < REPLY_S * SPEECH.sample_rate_hz

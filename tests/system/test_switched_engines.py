@@ -73,7 +73,7 @@ def switch(server: Served, key: Path, engine: str, *more: str, model: str = "voc
 def test_streams_end_on_the_engine_that_they_began_with(
     server: Served, client: Client, key: Path, native: Utterance
 ) -> None:
-    """Each is spoken over a switch, some over several; what begins behind it is the other engine's."""
+    """Each is spoken over a switch, some over several; what begins after it is the other engine's."""
     long, short = {NATIVE: native}, {NATIVE: speak(client, **SHORT)}
     assert switch(server, key, ONNXRUNTIME)
     long[ONNXRUNTIME], short[ONNXRUNTIME] = speak(client, **LONG), speak(client, **SHORT)

@@ -16,7 +16,7 @@ least 20 dB below the loud parts: in a recording without silence, there is none 
 
 
 def speech_span(audio: npt.NDArray[np.float32], sample_rate_hz: int) -> tuple[int, int]:
-    """First sample of the speech in audio [N], and the one behind its last; (0, 0) where there is none."""
+    """First sample of the speech in audio [N], and the one after its last; (0, 0) where there is none."""
     size = round(_WINDOW_S * sample_rate_hz)
     windows = audio[: len(audio) // size * size].reshape(-1, size)
     levels = np.sqrt(np.square(windows, dtype=np.float64).mean(axis=1))

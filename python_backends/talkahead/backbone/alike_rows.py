@@ -39,7 +39,7 @@ def block_means(rows: Tensor, size: int) -> Tensor:
 
 
 def _order_along_differences(rows: Tensor, place: int) -> Tensor:
-    """In which the rows before a place differ the most from those behind it."""
+    """In which the rows before a place differ the most from those after it."""
     some = rows[:: -(-len(rows) // _LOOKED_AT)]
     some, place = some - some.mean(0), place * len(some) // len(rows)
     direction = some[some.norm(dim=1).argmax()]

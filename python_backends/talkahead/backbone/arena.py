@@ -14,7 +14,7 @@ _LINE = 64
 
 
 class Arena:
-    """Hands out zeroed memory, one piece right behind the other; it lives as long as any piece of it."""
+    """Hands out zeroed memory, one piece right after the other; it lives as long as any piece of it."""
 
     def __init__(self) -> None:
         self._free = torch.empty(0, dtype=torch.uint8)

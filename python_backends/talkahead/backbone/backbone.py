@@ -70,5 +70,5 @@ class PartReader(Protocol):
     """A backbone that reads a prompt in parts, with steps of others between, and says the same."""
 
     def read_on(self, slot: int, rows: Tensor, before: int) -> Scored:
-        """Rows [P, D] of a prompt behind those `before` that its slot holds: logits [1, 1, V] of what follows
+        """Rows [P, D] of a prompt after those `before` that its slot holds: logits [1, 1, V] of what follows
         the last, hidden [1, P, D] of all."""

@@ -19,13 +19,13 @@ from talkahead.speculation.token_tree import TreeShape
 
 
 class Cache(Protocol):
-    """Keys and values by slot; what lies behind a slot's length is scratch."""
+    """Keys and values by slot; what lies after a slot's length is scratch."""
 
     lengths: Tensor
     """int64 [slots]"""
 
     def compact(self, accepted: Accepted, rows: Rows) -> None:
-        """Bring each row's accepted nodes, which lie behind its length in tree order, next to each other."""
+        """Bring each row's accepted nodes, which lie after its length in tree order, next to each other."""
 
 
 class CachedDecoder:
@@ -35,12 +35,12 @@ class CachedDecoder:
         config: the model's shape.
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
-        max_nodes: the largest tree; that many scratch positions lie behind each slot.
+        max_nodes: the largest tree; that many scratch positions lie after each slot.
         dtype: of logits and hidden states.
         memory: what it will take.
         memory_bytes: what it may take; without it, as much as it asks for.
         alignment_head: the one that tells which row of the prompt is spoken, if the model has one.
-        spare_slots: behind these, for what belongs to no stream.
+        spare_slots: after these, for what belongs to no stream.
 
     Raises:
         TalkaheadError: that is less than its slots take.
@@ -91,7 +91,7 @@ class CachedDecoder:
         return self.config.eos
 
     def commit(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> None:
-        """Keep the KV of the accepted path, right behind what was there; the rest is scratch again."""
+        """Keep the KV of the accepted path, right after what was there; the rest is scratch again."""
         if not shape.is_chain:
             self.cache.compact(accepted, rows)
         self._lengthen(accepted.counts, rows)

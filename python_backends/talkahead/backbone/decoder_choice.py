@@ -82,7 +82,7 @@ def load_decoder(
     into other tokens.
 
     Args:
-        ahead: positions behind the last that a draft may run ahead of its target.
+        ahead: positions after the last that a draft may run ahead of its target.
         sizes: of steps on a device.
         head_of: one that this function loaded with the same head, precision and choice, to share it.
         is_guessing: it need not tell all logits of a large vocabulary; see `NativeDecoder`.

@@ -133,7 +133,7 @@ class ForwardGraphs:
 
     def _fill(self, places: StepInputs, inputs: StepInputs) -> None:
         """What stood in the places of padding before stays there, which nobody looks at: parents come before
-        their children, so no earlier tree made a node see one behind it."""
+        their children, so no earlier tree made a node see one after it."""
         count, nodes = inputs.embedded.shape[:2]
         places.embedded[:count, :nodes] = inputs.embedded
         places.slots[:count] = inputs.slots

@@ -42,8 +42,8 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 SOURCE = Path(__file__).parent / "native" / "decoder.c"
-_Layer, _Model, _Bursts, _Scoring, _Committing = (
-    native_struct(SOURCE, name) for name in ("layer", "model", "bursts", "scoring", "committing")
+_Layer, _Model, _Batch, _Scoring, _Committing = (
+    native_struct(SOURCE, name) for name in ("layer", "model", "batch", "scoring", "committing")
 )
 _PAIRS, _BYTES, _TILES = 1, 2, 4
 """What `talkahead_abilities` is the sum of."""
@@ -58,26 +58,26 @@ VECTOR = 16
 
 
 class _Wanted(IntEnum):
-    """What a forward over rows tells, as in `bursts.h`."""
+    """What a forward over rows tells, as in `batch.h`."""
 
     LAST_ROWS = 1
     LAST_LOGITS = 2
 
 
-def _bursts(
+def _batch(
     slots: Tensor,
     lengths: Tensor,
     sizes: Tensor,
     parents: Tensor | None = None,
     trees: Tensor | None = None,
 ) -> NativeStruct:
-    """From slots and sizes, int64 [B], and parents, int32 [N], unless every burst is a chain.
+    """From slots and sizes, int64 [B], and parents, int32 [N], unless every sequence is a chain.
 
     Args:
         lengths: int64 [slots], what each slot holds when C reads it.
-        trees: int64 [B], where each burst's parents begin, -1 for a chain; without it all have the same.
+        trees: int64 [B], where each sequence's parents begin, -1 for a chain; without it all have the same.
     """
-    bursts = _Bursts(
+    batch = _Batch(
         count=len(slots),
         slots=slots.data_ptr(),
         lengths=lengths.data_ptr(),
@@ -85,8 +85,8 @@ def _bursts(
         parents=None if parents is None else parents.data_ptr(),
         trees=None if trees is None else trees.data_ptr(),
     )
-    bursts.held = (slots, lengths, sizes, parents, trees)  # as long as C points at them
-    return bursts
+    batch.held = (slots, lengths, sizes, parents, trees)  # as long as C points at them
+    return batch
 
 
 class NativeDecoder(CachedDecoder):
@@ -99,7 +99,7 @@ class NativeDecoder(CachedDecoder):
         state: weights under their Hugging Face names.
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
-        max_nodes: the largest tree; that many scratch positions lie behind each slot.
+        max_nodes: the largest tree; that many scratch positions lie after each slot.
         precision: float32, or bfloat16, int8 or int4 where the CPU `can_multiply` it.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head and precision, whose packed head is read in place of a copy.
@@ -155,7 +155,7 @@ class NativeDecoder(CachedDecoder):
         self._narrowing = self._load_narrowing(state)
         self._head, self._shortlist = self._load_head(state[HEAD], is_guessing=is_guessing)
         self._model = self._load(state)
-        self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_bursts, self.cache.lengths))
+        self._trees = lru_cache(maxsize=_KEPT)(partial(_tree_batch, self.cache.lengths))
         self.share(threads)
 
     @staticmethod
@@ -300,15 +300,15 @@ class NativeDecoder(CachedDecoder):
         Args:
             slots: B different slots; what they held is gone.
             prompts: [B, P, D] embeddings, row b valid up to lengths[b].
-            all_hidden: hidden [B, P, D] are of all rows; behind a prompt's length they are zero.
+            all_hidden: hidden [B, P, D] are of all rows; after a prompt's length they are zero.
         """
         where, counts = torch.tensor(slots), torch.tensor(lengths)
         is_valid = torch.arange(prompts.shape[1]) < counts[:, None]
         x = prompts[is_valid].to(torch.float32)
-        bursts = _bursts(where, torch.zeros_like(self.cache.lengths), counts)
+        batch = _batch(where, torch.zeros_like(self.cache.lengths), counts)
         if self.alignment is not None:
             self.alignment.prompts[where] = counts
-        logits, states = self._decode(x, bursts, _Wanted.LAST_LOGITS if all_hidden else _Wanted.LAST_ROWS)
+        logits, states = self._decode(x, batch, _Wanted.LAST_LOGITS if all_hidden else _Wanted.LAST_ROWS)
         self.cache.lengths[where] = counts
         if not all_hidden:
             return Scored(logits[:, None], states[:, None])
@@ -318,7 +318,7 @@ class NativeDecoder(CachedDecoder):
 
     @torch.inference_mode()
     def read_on(self, slot: int, rows: Tensor, before: int) -> Scored:
-        """Rows [P, D] of a prompt behind those `before` that its slot holds: logits [1, 1, V] of what follows
+        """Rows [P, D] of a prompt after those `before` that its slot holds: logits [1, 1, V] of what follows
         the last, hidden [1, P, D] of all; bitwise as they are where the prompt is read at once."""
         count = len(rows)
         if not before:
@@ -333,16 +333,16 @@ class NativeDecoder(CachedDecoder):
         lengths = self.cache.lengths
         x = embedded.to(torch.float32)
         if int(counts.min()) == width:
-            bursts = _bursts(rows.slots, lengths, counts)
+            batch = _batch(rows.slots, lengths, counts)
             flat = x.flatten(0, 1).contiguous()
-            logits, hidden = self._decode(flat, bursts, _Wanted.LAST_LOGITS)
+            logits, hidden = self._decode(flat, batch, _Wanted.LAST_LOGITS)
             scored = Scored(logits[:, None], hidden.view(count, width, -1))
         else:
             is_fed = torch.arange(width) < counts[:, None]
             active = counts > 0
-            bursts = _bursts(rows.slots[active], lengths, counts[active])
+            batch = _batch(rows.slots[active], lengths, counts[active])
             flat = x[is_fed]
-            logits, packed = self._decode(flat, bursts, _Wanted.LAST_LOGITS)
+            logits, packed = self._decode(flat, batch, _Wanted.LAST_LOGITS)
             hidden = torch.zeros(count, width, self.hidden_size)
             hidden[is_fed] = packed
             scored = Scored(logits[(active.cumsum(0) - 1).clamp_min(0), None], hidden)
@@ -353,18 +353,18 @@ class NativeDecoder(CachedDecoder):
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
         """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
-        The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
+        The nodes' KV lies after the slots' lengths until `commit` keeps some of it.
         """
-        bursts = self._trees(rows, tree.shape)
-        return self._score(tree.ids, bursts, (tree.num_rows, tree.num_nodes))
+        batch = self._trees(rows, tree.shape)
+        return self._score(tree.ids, batch, (tree.num_rows, tree.num_nodes))
 
     @torch.inference_mode()
     def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
         """`score` of trees of several shapes, in one forward: the first ones are of the first rows."""
         tokens = torch.cat([tree.ids.flatten() for tree in trees])
         layout = _layout(tuple((tree.num_rows, tree.shape) for tree in trees))
-        bursts = _bursts(rows.slots, self.cache.lengths, layout.sizes, layout.parents, layout.trees)
-        scored = self._score(tokens, bursts, (len(tokens),))
+        batch = _batch(rows.slots, self.cache.lengths, layout.sizes, layout.parents, layout.trees)
+        scored = self._score(tokens, batch, (len(tokens),))
         shapes = [(tree.num_rows, tree.num_nodes) for tree in trees]
         counts = [count * nodes for count, nodes in shapes]
         parts = zip(
@@ -374,18 +374,18 @@ class NativeDecoder(CachedDecoder):
 
     def score_call(self, tree: TokenTree, rows: Rows, scored: Scored) -> NativeCall:
         """`score` of what the tree and the rows hold each time, into the same place."""
-        bursts, ids = _tree_bursts(self.cache.lengths, rows, tree.shape), tree.ids
+        batch, ids = _tree_batch(self.cache.lengths, rows, tree.shape), tree.ids
         given = _Scoring(
             model=pointer(self._model),
             memory=self._workspace.data_ptr(),
             embeddings=self._embeddings.data_ptr(),
             is_narrow=self._embeddings.dtype is torch.bfloat16,
             tokens=ids.data_ptr(),
-            bursts=pointer(bursts),
+            batch=pointer(batch),
             hidden=scored.hidden.data_ptr(),
             logits=scored.logits.data_ptr(),
         )
-        return self._library.call("talkahead_score_again", given, ids, bursts, scored)
+        return self._library.call("talkahead_score_again", given, ids, batch, scored)
 
     def commit_call(self, accepted: Accepted, shape: TreeShape, rows: Rows) -> NativeCall:
         """`commit` of what was accepted each time."""
@@ -411,7 +411,7 @@ class NativeDecoder(CachedDecoder):
             paths.shape[1],
         )
 
-    def _score(self, tokens: Tensor, bursts: NativeStruct, shape: tuple[int, ...]) -> Scored:
+    def _score(self, tokens: Tensor, batch: NativeStruct, shape: tuple[int, ...]) -> Scored:
         """All rows of a forward over tokens, one for each of `shape`."""
         tokens = tokens.contiguous()
         scored = Scored(torch.empty(*shape, self.vocab_size), torch.empty(*shape, self.hidden_size))
@@ -421,7 +421,7 @@ class NativeDecoder(CachedDecoder):
             self._embeddings.data_ptr(),
             self._embeddings.dtype is torch.bfloat16,
             tokens.data_ptr(),
-            byref(bursts),
+            byref(batch),
             scored.hidden.data_ptr(),
             scored.logits.data_ptr(),
         )
@@ -429,15 +429,15 @@ class NativeDecoder(CachedDecoder):
             raise IndexError("rows do not fit their slots, or tokens are not of the vocabulary")
         return scored
 
-    def _decode(self, x: Tensor, bursts: NativeStruct, wanted: _Wanted) -> tuple[Tensor, Tensor]:
-        """Logits [bursts, V] and hidden states [bursts or T, D] of rows x [T, D]."""
-        hidden = torch.empty(len(x) if wanted is _Wanted.LAST_LOGITS else bursts.count, self.hidden_size)
-        logits = torch.empty(bursts.count, self.vocab_size)
+    def _decode(self, x: Tensor, batch: NativeStruct, wanted: _Wanted) -> tuple[Tensor, Tensor]:
+        """Logits [B, V] and hidden states [B or T, D] of rows x [T, D]."""
+        hidden = torch.empty(len(x) if wanted is _Wanted.LAST_LOGITS else batch.count, self.hidden_size)
+        logits = torch.empty(batch.count, self.vocab_size)
         failed = self._library.talkahead_decode(
             byref(self._model),
             self._workspace.data_ptr(),
             x.data_ptr(),
-            byref(bursts),
+            byref(batch),
             wanted,
             hidden.data_ptr(),
             logits.data_ptr(),
@@ -510,7 +510,7 @@ def refuse_uneven(sizes: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Trees of several shapes, as `_bursts` takes them."""
+    """Trees of several shapes, as `_batch` takes them."""
 
     sizes: Tensor
     parents: Tensor
@@ -530,10 +530,10 @@ def _layout(runs: tuple[tuple[int, TreeShape], ...]) -> _Layout:
     return _Layout(torch.tensor(sizes), torch.tensor(parents, dtype=torch.int32), torch.tensor(trees))
 
 
-def _tree_bursts(lengths: Tensor, rows: Rows, shape: TreeShape) -> NativeStruct:
-    """Trees of one shape behind what the rows' slots hold."""
+def _tree_batch(lengths: Tensor, rows: Rows, shape: TreeShape) -> NativeStruct:
+    """Trees of one shape after what the rows' slots hold."""
     sizes = torch.full((len(rows.slots),), len(shape))
-    return _bursts(rows.slots, lengths, sizes, None if shape.is_chain else _parents(shape))
+    return _batch(rows.slots, lengths, sizes, None if shape.is_chain else _parents(shape))
 
 
 @lru_cache(maxsize=256)

@@ -32,7 +32,7 @@ def weight_bytes(precision: torch.dtype) -> float:
 
 
 class MatrixPacker:
-    """Packs weights one behind the other, in the order of their use, and holds them.
+    """Packs weights one after the other, in the order of their use, and holds them.
 
     Bytes that meet tiles are followed by zeros up to a whole one.
 

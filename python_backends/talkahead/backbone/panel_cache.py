@@ -16,7 +16,7 @@ from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
 
 Compact = Callable[[Tensor, Tensor, Tensor, Tensor], None]
-"""Moves nodes within slots [S], behind lengths [R], by counts [S] along paths [S, M]; int64, contiguous."""
+"""Moves nodes within slots [S], after lengths [R], by counts [S] along paths [S, M]; int64, contiguous."""
 
 
 class PanelCache:
@@ -56,5 +56,5 @@ class PanelCache:
         return self._kv.data_ptr()
 
     def compact(self, accepted: Accepted, rows: Rows) -> None:
-        """Bring each row's accepted nodes, which lie behind its length in tree order, next to each other."""
+        """Bring each row's accepted nodes, which lie after its length in tree order, next to each other."""
         self._compact(rows.slots, self.lengths, accepted.counts.contiguous(), accepted.path.contiguous())

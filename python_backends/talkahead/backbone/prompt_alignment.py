@@ -56,7 +56,7 @@ class PromptAlignment:
     def follow(
         self, queries: Tensor, keys: Tensor, slots: Tensor, lengths: Tensor, ancestors: Tensor
     ) -> Tensor | None:
-        """As `look`, of the nodes of trees behind the slots' lengths [S], each of which sees the window that
+        """As `look`, of the nodes of trees after the slots' lengths [S], each of which sees the window that
         its parent leaves it.
 
         Args:
@@ -75,7 +75,7 @@ class PromptAlignment:
         self.rows[slots[:, None], positions] = here.to(torch.int32)
         place = torch.arange(keys.shape[1], device=keys.device) - near[..., None]  # [S, N, span]
         is_far = (place < torch.where(has_lasted, 1, -window.back)[..., None]) | (place > window.ahead)
-        return is_far & ~self._is_behind(keys, slots)
+        return is_far & ~self._is_after(keys, slots)
 
     def _walk(
         self, scores: Tensor, slots: Tensor, lengths: Tensor, parents: Tensor, window: AlignmentWindow
@@ -124,18 +124,18 @@ class PromptAlignment:
     def _scores(self, queries: Tensor, keys: Tensor, slots: Tensor) -> Tensor:
         """[S, N, span], of what is not of the prompt -infinity."""
         scores = queries @ keys.transpose(1, 2).to(queries.dtype)
-        return scores.masked_fill_(self._is_behind(keys, slots), -torch.inf)
+        return scores.masked_fill_(self._is_after(keys, slots), -torch.inf)
 
-    def _is_behind(self, keys: Tensor, slots: Tensor) -> Tensor:
-        """bool [S, 1, span], whether a position lies behind its slot's prompt."""
+    def _is_after(self, keys: Tensor, slots: Tensor) -> Tensor:
+        """bool [S, 1, span], whether a position lies after its slot's prompt."""
         return torch.arange(keys.shape[1], device=keys.device) >= self.prompts[slots, None, None]
 
     def compact(self, lengths: Tensor, accepted: Accepted, rows: Rows) -> None:
-        """Brings each row's accepted nodes, behind `lengths` [R] in tree order, next to each other."""
+        """Brings each row's accepted nodes, after `lengths` [R] in tree order, next to each other."""
         steps = torch.arange(accepted.path.shape[1], device=lengths.device)
         nodes = torch.where(steps < accepted.counts[:, None], accepted.path, steps)
-        slots, behind = rows.slots[:, None], lengths[rows.slots][:, None]
-        self.rows[slots, behind + steps] = self.rows[slots, behind + nodes]
+        slots, after = rows.slots[:, None], lengths[rows.slots][:, None]
+        self.rows[slots, after + steps] = self.rows[slots, after + nodes]
 
 
 def _parents(ancestors: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def _of_parents(parents: Tensor, of_past: Tensor, of_nodes: Tensor) -> Tensor:
 
 
 def _moves(scores: Tensor, first: int, last: int) -> Tensor:
-    """int64 [S, N, span]: the row from `first` to `last` behind each one that a node scores highest."""
+    """int64 [S, N, span]: the row from `first` to `last` after each one that a node scores highest."""
     span = scores.shape[2]
     padded = functional.pad(scores, (-first, last), value=-torch.inf)  # less than none: cut off
     best = padded.unfold(2, last - first + 1, 1).argmax(-1)

@@ -15,7 +15,7 @@ from talkahead.speculation.rows import Rows
 class SlotCache:
     """KV as one tensor `[layer, 2, slot, head, position, dim]`, and how much of each slot is valid.
 
-    What lies behind a slot's length is finite, and no mask lets anything see it.
+    What lies after a slot's length is finite, and no mask lets anything see it.
 
     Attributes:
         lengths: int64 [R], the valid positions of each slot.
@@ -73,13 +73,13 @@ class SlotCache:
         return keys, values
 
     def compact(self, accepted: Accepted, rows: Rows) -> None:
-        """Bring each row's accepted nodes, which lie behind its length in tree order, next to each other."""
+        """Bring each row's accepted nodes, which lie after its length in tree order, next to each other."""
         steps = torch.arange(accepted.path.shape[1], device=self._kv.device)
         # A node beyond the path stays where it is, which is scratch.
         nodes = torch.where(steps < accepted.counts[:, None], accepted.path, steps)
-        behind, slots = rows.take(self.lengths)[:, None], rows.slots.repeat_interleave(len(steps))
+        after, slots = rows.take(self.lengths)[:, None], rows.slots.repeat_interleave(len(steps))
         source, target = (
-            (self._layers + self.rows_at(slots, (behind + offsets).flatten())).flatten()
+            (self._layers + self.rows_at(slots, (after + offsets).flatten())).flatten()
             for offsets in (nodes, steps)
         )
         flat = self._kv.view(-1, self._dim)

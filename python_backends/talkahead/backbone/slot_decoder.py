@@ -86,7 +86,7 @@ class SlotDecoder(CachedDecoder):
         state: weights under their Hugging Face names.
         num_slots: streams that can hold KV at once.
         max_positions: prompt and frames of one slot.
-        max_nodes: the largest tree; that many scratch positions lie behind each slot.
+        max_nodes: the largest tree; that many scratch positions lie after each slot.
         dtype: float32, float64, or bfloat16, which narrows products, keys and values; the rest is float32.
         memory_bytes: that its weights and slots may take; raises TalkaheadError where they take more.
         head_of: a decoder of the same head, type and device, whose head is read in place of a copy.
@@ -347,7 +347,7 @@ class SlotDecoder(CachedDecoder):
 
         Returns:
             logits [B, 1, V] and hidden [B, 1, D] at each prompt's last row; or hidden [B, P, D] at all, and
-            zero behind a prompt's length.
+            zero after a prompt's length.
         """
         batch, span = prompts.shape[:2]
         if self._has_one_size and (batch > 1 or span > lengths[0]):
@@ -431,7 +431,7 @@ class SlotDecoder(CachedDecoder):
     def score(self, tree: TokenTree, rows: Rows) -> Scored:
         """One forward over the rows' trees: each node sees its slot's past and its own ancestors.
 
-        The nodes' KV lies behind the slots' lengths until `commit` keeps some of it.
+        The nodes' KV lies after the slots' lengths until `commit` keeps some of it.
         """
         shape = tree.shape.on(self.device)
         return self._score(self._embedded(tree.ids), _Pattern(shape.depth_row, shape.ancestors), rows)
@@ -440,7 +440,7 @@ class SlotDecoder(CachedDecoder):
     def score_mixed(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:
         """`score` of trees of several shapes, in one forward: the first ones are of the first rows.
 
-        All are padded to the largest: what stands behind a tree's nodes is seen by none of them.
+        All are padded to the largest: what stands after a tree's nodes is seen by none of them.
         """
         nodes = max(tree.num_nodes for tree in trees)
         tokens = [functional.pad(tree.ids, (0, nodes - tree.num_nodes)) for tree in trees]
@@ -459,7 +459,7 @@ class SlotDecoder(CachedDecoder):
 
         Returns:
             logits [S, 1, V] at each slot's last row, and hidden [S, N, D] at all; where a slot got nothing,
-            and behind what it got, anything.
+            and after what it got, anything.
         """
         chain = TreeShape(tuple(range(ROOT_PARENT, embedded.shape[1] - 1))).on(self.device)
         scored = self._score(embedded, _Pattern(chain.depth_row, chain.ancestors), rows)
@@ -477,14 +477,14 @@ class SlotDecoder(CachedDecoder):
         embedded, pattern = inputs.embedded, _Pattern(inputs.depths, inputs.ancestors)
         count, nodes = embedded.shape[:2]
         lengths, slots = rows.take(self.cache.lengths), rows.slots
-        positions = behind = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
+        positions = after = lengths  # [S N]: by depth for the rotation, by node for the place in the cache
         if nodes > 1:
             slots = slots.repeat_interleave(nodes)
-            positions = self._behind(lengths, pattern.depths)
-            behind = self._behind(lengths, torch.arange(nodes, device=self.device))
+            positions = self._after(lengths, pattern.depths)
+            after = self._after(lengths, torch.arange(nodes, device=self.device))
         x = embedded.flatten(0, 1)
         rotations = self._rotations[positions][:, None]
-        written = self.cache.rows_at(slots, behind)
+        written = self.cache.rows_at(slots, after)
         span = self._extent(lengths, nodes)
         needs_bias = self._kernel is None or (self.alignment is not None and self.alignment.is_windowed)
         bias = self._bias(lengths, pattern, span) if needs_bias else None
@@ -520,7 +520,7 @@ class SlotDecoder(CachedDecoder):
         logits[..., self.eos].masked_fill_(over, 0.0)
         return logits
 
-    def _behind(self, lengths: Tensor, offsets: Tensor) -> Tensor:
+    def _after(self, lengths: Tensor, offsets: Tensor) -> Tensor:
         """[S N], each slot's length plus each of its N offsets, [N] or [S, N]."""
         return (lengths[:, None] + offsets).flatten()
 
@@ -543,7 +543,7 @@ class SlotDecoder(CachedDecoder):
         if nodes == 1:
             unseen = (beyond > 0)[:, None]  # [S, N, span]
         else:
-            # Every node sees the root, and the past like the root; what lies behind the nodes, none.
+            # Every node sees the root, and the past like the root; what lies after the nodes, none.
             columns = functional.pad(~pattern.ancestors, (0, 1), value=True)
             looked_at = beyond.clamp(0, nodes)[:, None].expand(count, nodes, span)
             unseen = columns.expand(count, nodes, nodes + 1).gather(2, looked_at)

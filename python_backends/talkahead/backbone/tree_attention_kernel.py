@@ -1,7 +1,7 @@
 """Attention of a step's trees over keys and values by slot, as a kernel in OpenAI's Triton.
 
 It reads each slot's own length where it lies, on the device: the host is asked for none, and nothing is read
-behind it. This module alone imports `triton`; `tree_attention` says where it fits.
+after it. This module alone imports `triton`; `tree_attention` says where it fits.
 
 Shapes: S running rows, N nodes of a tree, H query heads, K KV heads with G query heads each, d head size, R
 slots of T positions, P parts of a long slot, B queries of a block.
@@ -33,7 +33,7 @@ _MOST_QUERIES = 64
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, slots: Tensor, lengths: Tensor, ancestors: Tensor
 ) -> Tensor:
-    """Each node sees what lies before its slot's length, and of the nodes behind that its own ancestors.
+    """Each node sees what lies before its slot's length, and of the nodes after that its own ancestors.
 
     Args:
         queries: [S, N, H, d], the last two dimensions contiguous; 1 / sqrt(d) is in them.

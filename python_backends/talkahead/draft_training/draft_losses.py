@@ -52,9 +52,9 @@ class Teaching:
         seen = heads.begin(lesson.hidden[rows, places], lesson.tokens[rows, places])
         parts = []
         for index in range(len(heads)):
-            behind = places + index + 1
-            within = behind.clamp_max(lesson.tokens.shape[1] - 1)
-            told = torch.where(behind == within, lesson.tokens[rows, within], IGNORE)
+            after = places + index + 1
+            within = after.clamp_max(lesson.tokens.shape[1] - 1)
+            told = torch.where(after == within, lesson.tokens[rows, within], IGNORE)
             is_known = told != IGNORE
             states = heads.states(seen, index)
             logits = heads.guesses(states[is_known], index)

@@ -21,21 +21,21 @@ from talkahead.speculation.sampling import SamplingSettings
 CANDIDATES = 10
 """Tokens of each head that a tree may use."""
 IGNORE = -100
-"""Stands behind the end of an utterance."""
+"""Stands after the end of an utterance."""
 _BATCH = 2_048
 _DEVICE_BATCH = 256
 """Where memory is dearer: four heads have a quarter of a gigabyte of Llasa's logits then."""
 
 
 def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, Tensor]:
-    """Hidden states [M, D], and the tokens that they drew with those that follow, [M, K + 1], -100 behind
+    """Hidden states [M, D], and the tokens that they drew with those that follow, [M, K + 1], -100 after
     the end: head i, from 1, is told the first i and should say the next.
     """
     hidden, said = [], []
     for utterance in utterances:
         states = torch.stack(utterance.hidden)
-        behind = torch.full((num_heads,), IGNORE)
-        tokens = torch.cat([torch.tensor(utterance.tokens), behind])
+        after = torch.full((num_heads,), IGNORE)
+        tokens = torch.cat([torch.tensor(utterance.tokens), after])
         hidden.append(states)
         said.append(tokens.unfold(0, num_heads + 1, 1)[: len(states)])
     return torch.cat(hidden), torch.cat(said)
@@ -44,7 +44,7 @@ def positions(utterances: Sequence[Utterance], num_heads: int) -> tuple[Tensor, 
 @torch.inference_mode()
 def ranks(heads: DraftHeads, utterances: Sequence[Utterance], sampling: RequestOptions) -> Tensor:
     """Place of each token that was said among what a drafter of these heads would try, from 0, int64 [M, K];
-    V of one that it would not try, and behind the end.
+    V of one that it would not try, and after the end.
 
     Args:
         sampling: with which the utterances were spoken.
@@ -87,5 +87,5 @@ def _draws(utterances: Sequence[Utterance]) -> tuple[Tensor, Tensor]:
 
 
 def seen_tokens(said: Tensor) -> Tensor:
-    """The tokens that heads see, [M, K], with something harmless behind the end."""
+    """The tokens that heads see, [M, K], with something harmless after the end."""
     return said[:, :-1].clamp_min(0)

@@ -58,7 +58,7 @@ They are told tokens by the talker's embeddings."""
 _CALIBRATION, _HELD_OUT = 20_000, 10_000
 """Tokens at most that trees are counted on, and that nothing learns from; else a tenth of the others."""
 _VALIDATION, _COUNTED, _TIMED, _TRIED = 2, 24, 8, 8
-"""Batches that a run is judged by while it learns, texts of the two measurements behind it, and texts that
+"""Batches that a run is judged by while it learns, texts of the two measurements after it, and texts that
 a tolerance is counted on."""
 NODES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Of trees, root included: as large as a request gets unasked."""
@@ -77,7 +77,7 @@ def carry_out(orders: Sequence[DraftOrder], say: Callable[[str], None]) -> None:
     """
     keeps_prompts = any(order.reads_prompts for order in orders)
     runs = [DraftRun(replace(order, keeps_prompts=keeps_prompts), say) for order in orders]
-    # None is refused behind one that has begun; and all have begun before any ends, for with the last of them
+    # None is refused after one that has begun; and all have begun before any ends, for with the last of them
     # goes the speech.
     for run in runs:
         run.begin()

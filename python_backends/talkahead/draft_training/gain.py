@@ -49,7 +49,7 @@ class _TimedStep(DecodeStep):
 
 @dataclass(frozen=True)
 class Spoken:
-    """One text, by one stream: its tokens behind the first, the steps that brought them, and their time."""
+    """One text, by one stream: its tokens after the first, the steps that brought them, and their time."""
 
     tokens: int
     steps: int

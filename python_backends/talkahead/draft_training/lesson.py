@@ -32,7 +32,7 @@ class Lesson:
 
     @property
     def known(self) -> Tensor:
-        """`tokens` with something harmless behind the end."""
+        """`tokens` with something harmless after the end."""
         return self.tokens.clamp_min(0)
 
 

@@ -84,7 +84,7 @@ class Reader:
 
     def prompt_behind(self, passage: Passage, said: Passage, tokens: Sequence[int]) -> Tensor | None:
         """float32 [P, D], of a passage that goes on from another one and the tokens that it was spoken as, as
-        behind a reference; None where these are not whole, or too many."""
+        after a reference; None where these are not whole, or too many."""
         *spoken, last = tokens
         frames = self._tokens.frames(np.array(spoken, np.int32))
         units = self._frontend.units_of(said.words)

@@ -25,7 +25,7 @@ _SHARD = 64
 
 @dataclass(frozen=True)
 class SpeechGenerator:
-    """Utterance n is passage n, the first again behind the last; each time round in other voices. Where
+    """Utterance n is passage n, the first again after the last; each time round in other voices. Where
     prompts that are served may go on from speech, every third goes on from an utterance of the shard before.
 
     Args:

@@ -31,11 +31,11 @@ class DraftChain:
 
     def draw(self, logits: Tensor) -> Tensor:
         """The next node of each row, int64 [S, 1], from logits [S, V]."""
-        context, behind = self._context, logits[:, None]
+        context, after = self._context, logits[:, None]
         places = context.positions[:, None] + len(self._tokens)
-        drawn = draw(behind, context.settings, context.keys, places)
+        drawn = draw(after, context.settings, context.keys, places)
         if self._returns_probs:
-            self._probs.append(probabilities(behind, context.settings))
+            self._probs.append(probabilities(after, context.settings))
         self._tokens.append(drawn)
         return drawn
 
@@ -60,7 +60,7 @@ def num_right(drafted: Tensor, said: Tensor, counts: Tensor) -> Tensor:
 
     Args:
         said: from `spoken`, the root first.
-        counts: of the accepted nodes; `counts` tokens behind the root are known.
+        counts: of the accepted nodes; `counts` tokens after the root are known.
     """
     width = min(drafted.shape[1], said.shape[1] - 1)
     is_right = drafted[:, :width] == said[:, 1 : width + 1]

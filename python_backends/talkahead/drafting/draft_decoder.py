@@ -49,14 +49,14 @@ def feed(
     *,
     most: int,
 ) -> Tensor:
-    """Bring each row's KV up to position `ends` [S], excluded; the logits [S, V] behind its last position.
+    """Bring each row's KV up to position `ends` [S], excluded; the logits [S, V] after its last position.
 
     Rows are at different places: after a step that accepted a whole draft, its last token is still missing,
     and after steps without this drafter, all of theirs. At most `decoder.max_nodes` are fed at once.
 
     Args:
         inputs: from positions int64 [S, W] to the first layer's input [S, W, D].
-        seen: is told positions and the hidden states [S, W, D] there; behind `ends`, anything.
+        seen: is told positions and the hidden states [S, W, D] there; after `ends`, anything.
         most: that a row may lack, as far as is known; it goes by this where the host should not look.
     """
     logits: Tensor | None = None
@@ -79,7 +79,7 @@ def feed(
 
 
 class PositionTable:
-    """Values by slot and position, [slots, T, ...]; what lies behind a slot's last position is anything."""
+    """Values by slot and position, [slots, T, ...]; what lies after a slot's last position is anything."""
 
     def __init__(self, values: Tensor) -> None:
         slots, self._length = values.shape[:2]
@@ -93,7 +93,7 @@ class PositionTable:
         return found.view(*places.shape, *found.shape[1:])
 
     def put(self, rows: Rows, places: Tensor, values: Tensor) -> None:
-        """Store [S, W, ...] at int64 [S, W]; what lies behind the table is dropped onto its last place."""
+        """Store [S, W, ...] at int64 [S, W]; what lies after the table is dropped onto its last place."""
         self._flat.index_copy_(0, self._lines(rows, places), values.flatten(0, 1))
 
     def _lines(self, rows: Rows, places: Tensor) -> Tensor:

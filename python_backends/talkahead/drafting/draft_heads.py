@@ -45,13 +45,13 @@ class _LentLinear(_Table):
 class DraftHeads(nn.Module):
     """K heads: residual blocks with SiLU, then a linear layer onto the vocabulary.
 
-    Head i, from 1, guesses the i-th token behind the one that the hidden state draws, the root. Of heads that
+    Head i, from 1, guesses the i-th token after the one that the hidden state draws, the root. Of heads that
     are told tokens, each goes on from the states of the one before, and all share one linear layer, which
     stays in the cache; blind ones see the hidden state alone, and have one each.
 
     Args:
         block_size: H, between the two layers of a block; None: a block is one layer, as Cai et al. have it.
-        num_blocks: L, one behind the other.
+        num_blocks: L, one after the other.
         sees_tokens: whether they are told the tokens that they continue.
         shares_tables: whether embeddings are the target's own, and the linear layer too, unless they have a
             narrow one; for heads that are told tokens.
@@ -164,7 +164,7 @@ class DraftHeads(nn.Module):
         return self._with_tokens(hidden, roots)
 
     def states(self, seen: Tensor, index: int) -> Tensor:
-        """[B, D], behind a head's blocks."""
+        """[B, D], after a head's blocks."""
         for block in range(index * self.num_blocks, (index + 1) * self.num_blocks):
             change: Tensor = functional.silu(self.inward[block](seen))
             if self.block_size:
@@ -211,7 +211,7 @@ class DraftHeads(nn.Module):
 
 
 def _matrices(linear: nn.Linear | _LentLinear | NarrowOutput) -> tuple[Tensor, ...]:
-    """That states meet, one behind the other."""
+    """That states meet, one after the other."""
     if isinstance(linear, NarrowOutput):
         return linear.inner.weight, linear.outer.weight
     return (linear.weight,)

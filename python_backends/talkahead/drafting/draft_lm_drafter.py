@@ -49,7 +49,7 @@ class DraftLmDrafter:
         self._said = PositionTable(torch.zeros((slots, positions), dtype=torch.int64, device=device))
         self._num_prompt = torch.zeros(slots, dtype=torch.int64, device=device)
         self._fed = torch.zeros((slots, length - 1), dtype=torch.int64, device=device)
-        # The root, and the last drafted token where all were said: nothing was drawn behind it.
+        # The root, and the last drafted token where all were said: nothing was drawn after it.
         self._backlog = Backlog(slots, usual=2)
         self._native = self._native_chain(native_decoders([decoder]))
 

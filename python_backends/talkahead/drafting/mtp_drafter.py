@@ -163,7 +163,7 @@ class MtpDrafter:
                 backlog.missed(rows, shape.max_depth + 1, cut=module)
 
     def _cut_back(self, context: Context, right: Tensor) -> None:
-        """Keep what was fed with frames that were said: `right` [S] of those behind the root."""
+        """Keep what was fed with frames that were said: `right` [S] of those after the root."""
         for behind, decoder in enumerate(self._decoders):
             known = (context.positions + 1 + right - behind).clamp_min(0)
             decoder.keep(torch.minimum(decoder.lengths(context.rows), known), context.rows)

@@ -1,4 +1,4 @@
-"""Multi-token prediction: decoder layers in cascade behind a frozen talker, each one token further ahead.
+"""Multi-token prediction: decoder layers in cascade after a frozen talker, each one token further ahead.
 
 After Llasa+ (Tian et al. 2025, section II-A): each module normalises the hidden states of the one before,
 projects them, and has one Llama layer; the frozen LM head reads all of them. A module may also be told the
@@ -24,7 +24,7 @@ from talkahead.drafting.narrow_output import NarrowOutput
 
 
 class MtpModule(nn.Module):
-    """One module. The layer and the norm behind it are a Llama of one layer, so that decoders can serve it.
+    """One module. The layer and the norm after it are a Llama of one layer, so that decoders can serve it.
 
     Args:
         config: the target's.
@@ -47,7 +47,7 @@ class MtpModule(nn.Module):
 
     @torch.no_grad()
     def begin_as(self, target: Llama) -> None:
-        """With the target's last layer and norm, behind a projector that passes hidden states on."""
+        """With the target's last layer and norm, after a projector that passes hidden states on."""
         last = target.model.layers[target.config.num_hidden_layers - 1]
         self.decoder.model.layers[0].load_state_dict(last.state_dict())
         if isinstance(self.decoder.model.norm, nn.RMSNorm):

@@ -83,7 +83,7 @@ class NativeHeads:
         )
         self.memory = Arena().take(library.talkahead_heads_bytes(byref(self.heads)))
         self.num_guesses = vocabulary if shortlists is None else _guesses_of(shortlists[0])
-        """Tokens behind a node at most."""
+        """Tokens after a node at most."""
 
     def _pack_outputs(self, weights: Sequence[Tensor]) -> Array[NativeStruct] | None:
         """Of each head [V, r], in order or as its shortlist has them."""
@@ -114,7 +114,7 @@ class NativeTree:
         levels: at most K.
 
     Raises ValueError for a tree with more growing nodes at a depth than pass through the heads together, or
-    with more tokens behind a node than they guess.
+    with more tokens after a node than they guess.
     """
 
     def __init__(self, heads: NativeHeads, levels: Sequence[TreeLevel]) -> None:
@@ -123,7 +123,7 @@ class NativeTree:
             raise ValueError(f"{most} nodes have children at one depth of the tree, and at most {rows} may")
         if (widest := max(level.width for level in levels)) > heads.num_guesses:
             raise ValueError(
-                f"{widest} tokens stand behind one node of the tree, and at most {heads.num_guesses} may"
+                f"{widest} tokens stand after one node of the tree, and at most {heads.num_guesses} may"
             )
         self._heads = heads
         self._columns = {

@@ -85,7 +85,7 @@ class AcceptedPaths:
     def best_tree(self, nodes: int) -> RankTree:
         """A tree of at most `nodes` nodes, root included, whose longest accepted path is long on average.
 
-        Node after node that adds the most to it, each behind its parent.
+        Node after node that adds the most to it, each after its parent.
         """
         chosen: list[RankPath] = []
         furthest = np.zeros(self.total, dtype=np.int64)
@@ -186,7 +186,7 @@ class RankTree:
     def steps(self, ranks: npt.NDArray[np.int64]) -> int:
         """Steps of this tree over one utterance under `match`, which says what plain decoding says.
 
-        Row t of `ranks` [tokens - 1, heads] holds the ranks of the tokens behind the t-th, a root perhaps.
+        Row t of `ranks` [tokens - 1, heads] holds the ranks of the tokens after the t-th, a root perhaps.
         """
         known, steps, root = set(self.paths), 0, 0
         while root < len(ranks):

@@ -53,7 +53,7 @@ class Drawn:
         slots: int64 [S], of the rows: those of one method are neighbours.
         tokens: int64 [S, M, C], in order; row s holds counts[s] of them.
         by_step: int64 [K, S], how many each step added to each row, at least 1: one step, or some that were
-            taken one behind the other.
+            taken one after the other.
         num_drafted: int64 [S], nodes that each of them proposed, the root not counted.
     """
 
@@ -445,13 +445,13 @@ class DecodeStep:
             first += rows
 
     def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:
-        """Write what was drawn behind each row's frames; beyond a row's count it is overwritten later."""
+        """Write what was drawn after each row's frames; beyond a row's count it is overwritten later."""
         first = context.positions - counts + 1
-        behind = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
+        after = first[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
         assert context.repetition is not None
-        last = context.frames.shape[1] - 1 - context.repetition.num_prompt  # behind it stand the prompt's
-        behind = torch.minimum(behind, last[:, None])
-        context.frames.scatter_(1, behind[:, :, None].expand_as(tokens), tokens)
+        last = context.frames.shape[1] - 1 - context.repetition.num_prompt  # after it stand the prompt's
+        after = torch.minimum(after, last[:, None])
+        context.frames.scatter_(1, after[:, :, None].expand_as(tokens), tokens)
 
     def release(self, slot: int) -> None:
         self._backbone.release(slot)

@@ -16,7 +16,7 @@ _BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 128, 512
 """Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes most."""
 _SETTLING, _TRIAL = 3, 9
-"""Steps after a change of size, which cost up to twice as much as those behind them (caches, predictors) and
+"""Steps after a change of size, which cost up to twice as much as those after them (caches, predictors) and
 are not counted; and steps of a trial, which therefore is more than one."""
 _TRIAL_SHARE = 0.005
 """Of the time, that trials of a neighbour may lose: the less it promises, the longer until it is tried again.

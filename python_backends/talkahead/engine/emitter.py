@@ -18,7 +18,7 @@ class Channel:
 
     Args:
         post: runs a job on the emitter's thread.
-        on_lost: told there of a window that the outlet raised on, and of those behind it, which are not sent.
+        on_lost: told there of a window that the outlet raised on, and of those after it, which are not sent.
         log: told there why an end could not be told.
         observe: told there how long a stream's first window took, in seconds, with its wait for the thread.
     """

@@ -22,7 +22,7 @@ class Batch:
 
     Args:
         oldest: the lowest sequence in it.
-        sent_after: what left later may be handed to the vocoder behind its successors.
+        sent_after: what left later may be handed to the vocoder after its successors.
         heard_at: when the vocoder last began a part of it.
         due_at: by when that part must be done, or the vocoder is held up.
     """
@@ -37,7 +37,7 @@ class Batch:
         return self if now < self.due_at else NO_BATCH
 
     def comes_to(self, window: SentWindow) -> bool:
-        """It is in the batch or behind it; otherwise it was passed over."""
+        """It is in the batch or after it; otherwise it was passed over."""
         return window.sequence >= self.oldest or window.sent_at > self.sent_after
 
 

@@ -1,4 +1,4 @@
-"""Steps of the same rows, one behind the other in one C call (`native/steps.c`), where all of them is native.
+"""Steps of the same rows, one after the other in one C call (`native/steps.c`), where all of them is native.
 
 On a CPU the interpreter takes a quarter of a step that is taken alone, much of it to find its own data again:
 a forward leaves no cache warm.
@@ -32,7 +32,7 @@ _MOST = 16
 
 
 class Bell:
-    """Rung by any thread, it has steps that are taken one behind the other end, until it is silenced."""
+    """Rung by any thread, it has steps that are taken one after the other end, until it is silenced."""
 
     def __init__(self) -> None:
         self._rung: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
@@ -50,7 +50,7 @@ class Bell:
 
 @dataclass(frozen=True)
 class Stop:
-    """Where steps that are taken one behind the other end, behind the first one at the earliest.
+    """Where steps that are taken one after the other end, after the first one at the earliest.
 
     Args:
         tokens: int64 [S]: where a row has so many more, or its end of speech.

@@ -42,7 +42,7 @@ class NewSegment(Protocol):
 
 
 class SlotState:
-    """Columns [R + 1, ...]: behind the streams' slots lies one that no stream has, for rows that are padding.
+    """Columns [R + 1, ...]: after the streams' slots lies one that no stream has, for rows that are padding.
 
     Attributes:
         spare: that one.

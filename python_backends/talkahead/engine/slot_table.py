@@ -78,7 +78,7 @@ class SlotTable:
         self._wake_at[slot] = 1
 
     def fall_silent(self, slot: int, spoken: int, pause: int) -> None:
-        """The slot's segment has `spoken` tokens and a pause of so many behind them, which takes no step."""
+        """The slot's segment has `spoken` tokens and a pause of so many after them, which takes no step."""
         self.frames[slot, spoken : spoken + pause, 0] = np.resize(self._silence, pause)
         self.counts[slot] = spoken + pause
 
@@ -135,7 +135,7 @@ class SlotTable:
         return [owner for owner in owners if owner is not None]
 
     def _add_one(self, drawn: Drawn) -> None:
-        """One token per row; a row that runs goes on and has room. The end's token lies behind the count."""
+        """One token per row; a row that runs goes on and has room. The end's token lies after the count."""
         slots, tokens = drawn.slots, drawn.tokens[:, 0]
         counts, is_end = self.counts[slots], self._ends(tokens)
         self.frames[slots, counts] = tokens
@@ -143,7 +143,7 @@ class SlotTable:
         self.ended[slots] |= is_end
 
     def _add_several(self, drawn: Drawn) -> None:
-        """What lies behind the end of speech, or finds no room, has not been committed."""
+        """What lies after the end of speech, or finds no room, has not been committed."""
         slots, columns = drawn.slots, np.arange(drawn.counts.max())
         tokens, before = drawn.tokens[:, : len(columns)], self.counts[slots]
         steps = len(drawn.by_step)

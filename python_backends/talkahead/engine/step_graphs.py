@@ -79,7 +79,7 @@ found it."""
 class StepGraph:
     """
     Args:
-        slots: int64 [S], which it reads; those behind a step's rows are the spare slot.
+        slots: int64 [S], which it reads; those after a step's rows are the spare slot.
         outcome: which it writes.
     """
 

@@ -22,9 +22,9 @@ from talkahead.speculation.null_drafter import NullDrafter
 
 ROWS = (1, 2, 4, 16)
 _PROMPT = 120
-"""Positions behind which steps are timed: a short prompt and a second or two of speech."""
+"""Positions after which steps are timed: a short prompt and a second or two of speech."""
 _STEPS, _WARM_UP = 6, 4
-"""Of each size in a round, and of plain ones just before them, behind some that nobody counts: caches and
+"""Of each size in a round, and of plain ones just before them, after some that nobody counts: caches and
 predictors take a few steps to settle."""
 _ENOUGH_S, _FEWEST = 0.04, 3
 """After so many seconds and steps of a size its round is over: long steps settle at once."""

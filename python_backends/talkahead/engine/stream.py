@@ -45,7 +45,7 @@ class SegmentState:
 
     @property
     def recalled(self) -> npt.NDArray[np.int64]:
-        """Tokens [S] of the stream's opening that stand behind the prompt."""
+        """Tokens [S] of the stream's opening that stand after the prompt."""
         most, opening = self.request.header.recall, self.stream.opening
         return _NOTHING if opening is None or not most else opening[max(len(opening) - most, 0) :]
 
@@ -62,7 +62,7 @@ class SegmentState:
 
     @property
     def pause_frames(self) -> int:
-        """Silent frames behind its own."""
+        """Silent frames after its own."""
         return 0 if self.is_final else self.request.header.pause_frames
 
     @property
@@ -189,7 +189,7 @@ class Stream:
         """From the request to its first audio; None: none was heard."""
         self.longest_gap_s: float | None = None
         self.least_slack_s: float | None = None
-        """Of chunks behind the first: what passed since the one before, and what was left of that."""
+        """Of chunks after the first: what passed since the one before, and what was left of that."""
         self.waited_s = 0.0
         """What its listener has waited in all, once there was something to hear, for what came next."""
         self.is_blocked = False
@@ -356,7 +356,7 @@ class Stream:
         return True
 
     def settle(self, settle_s: float, now: float) -> bool:
-        """Whether it may end; an error waits `settle_s` behind the last audio."""
+        """Whether it may end; an error waits `settle_s` after the last audio."""
         if self.is_speaking or self.in_flight:
             return False
         if not isinstance(self.ending, Failure):
@@ -366,7 +366,7 @@ class Stream:
         return self.ending.due_at <= now
 
     def end(self, error: TalkaheadError | None) -> None:
-        """Close the outlets of its segments; an error goes to one of them, behind the others."""
+        """Close the outlets of its segments; an error goes to one of them, after the others."""
         channels = [segment.channel for segment in self.segments if segment.channel.is_open]
         for channel in channels if error is None else channels[1:]:
             channel.close()

@@ -69,7 +69,7 @@ class Streams:
 
     @property
     def num_open(self) -> int:
-        """Streams whose client has not had the end yet, which comes behind the last of their segments."""
+        """Streams whose client has not had the end yet, which comes after the last of their segments."""
         return len(self._streams) + len(self._awaited)
 
     def speaking(self) -> list[SegmentState]:

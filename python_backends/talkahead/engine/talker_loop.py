@@ -36,7 +36,7 @@ from talkahead.types import Ending, StreamAccount, WindowHeader
 _AT_RISK_S = 0.1
 """Of audio that a listener still has: with less, the slightest hitch is heard."""
 _LONGEST_STRIDE_S = 0.01
-"""Of steps that are taken one behind the other: what the vocoder says waits as long."""
+"""Of steps that are taken one after the other: what the vocoder says waits as long."""
 _SMALLEST_PART = 96
 """Rows of a prompt: fewer at once take as long, for they share a reading of the weights."""
 _PROMPTS = 16
@@ -456,7 +456,7 @@ class TalkerLoop:
                 self._cutter.advance(segment.stream, done)
 
     def _admission(self, slot: int, segment: SegmentState) -> Admission:
-        """The prompt, and behind it what the stream's opening said, as if that were a reference."""
+        """The prompt, and after it what the stream's opening said, as if that were a reference."""
         request, recalled = segment.request, segment.recalled
         prompt = torch.from_numpy(np.array(request.prompt, dtype=np.float32))
         history = torch.from_numpy(np.concatenate([request.history, recalled]))

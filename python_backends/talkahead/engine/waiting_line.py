@@ -87,7 +87,7 @@ class WaitingLine:
         return arrived_at + patience(urgency) * self._usual_s
 
     def first_chunk_s(self, num_ahead: int, num_free: int) -> float:
-        """Of a stream that comes now, behind so many that wait, where so many may have a slot now."""
+        """Of a stream that comes now, after so many that wait, where so many may have a slot now."""
         return self._outlook(num_ahead, num_free).first_chunk_s
 
     def outlooks(self, ahead: Sequence[float], num_free: int, now: float) -> tuple[Outlook, ...]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the frontend does without torch
 
 
 class CodeTokens:
-    """A `TokenMap`: step c of a frame draws its code behind the codes of all steps before it.
+    """A `TokenMap`: step c of a frame draws its code after the codes of all steps before it.
 
     Shapes: S steps, F frames of C codes.
 

@@ -61,9 +61,9 @@ class Segment:
     Args:
         units: int32 [T, U].
         char_start, char_end: the characters of the client's text that it speaks.
-        pause_s: silence behind it, in seconds; 0 after a text's last.
+        pause_s: silence after it, in seconds; 0 after a text's last.
         words: where in the units each word begins; none where the units do not tell.
-        recall: tokens of the text's first segment, its last ones, that stand behind the units' prompt at
+        recall: tokens of the text's first segment, its last ones, that stand after the units' prompt at
             most, as its words stand in the units; 0: the prompt is whole.
     """
 
@@ -125,7 +125,7 @@ class PromptEncoder(Protocol):
         """The prompt, float32 [P, D]; the same bits in any company.
 
         Args:
-            voice: place among the family's voices; behind the last one: the reference's own.
+            voice: place among the family's voices; after the last one: the reference's own.
             reference: frames of a recording whose words stand in the units.
         """
 
@@ -183,7 +183,7 @@ class Decoded:
     window needs of this one."""
 
     audio: Samples
-    carry: object
+    state: object
 
 
 class Codec(Protocol):
@@ -193,12 +193,12 @@ class Codec(Protocol):
     def precision(self) -> torch.dtype:
         """Of the products of what decodes."""
 
-    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+    def decode(self, windows: Sequence[CodecWindow], states: Sequence[object | None]) -> list[Decoded]:
         """Windows of different utterances, together. The joined audio of an utterance's windows does not
         depend on their neighbours, nor, where the codec is causal, on how it was cut.
 
         Args:
-            carries: of each window what the one before it left; None where it begins an utterance.
+            states: of each window what the one before it left; None where it begins an utterance.
         """
 
     def encode(self, audio: Samples) -> Frames:

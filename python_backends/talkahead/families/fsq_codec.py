@@ -143,16 +143,16 @@ class FsqCodec:
             joins_segments=True,
         )
 
-    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
-        """A carry is what the window before made of the first frame of its look-ahead, [hop]."""
+    def decode(self, windows: Sequence[CodecWindow], states: Sequence[object | None]) -> list[Decoded]:
+        """A state is what the window before made of the first frame of its look-ahead, [hop]."""
         audio = decoded_alike(windows, lambda frames, _: self.samples(frames))
-        return [self._joined(*each) for each in zip(windows, audio, carries, strict=True)]
+        return [self._joined(*each) for each in zip(windows, audio, states, strict=True)]
 
-    def _joined(self, window: CodecWindow, samples: Samples, carry: object | None) -> Decoded:
+    def _joined(self, window: CodecWindow, samples: Samples, state: object | None) -> Decoded:
         after = (window.context + window.new) * self.hop
         new = samples[window.context * self.hop : after].copy()
-        if carry is not None:
-            new[: self.hop] = cross_fade(cast(Samples, carry), new[: self.hop])
+        if state is not None:
+            new[: self.hop] = cross_fade(cast(Samples, state), new[: self.hop])
         tail = samples[after : after + self.hop].copy() if window.lookahead else None
         return Decoded(new.clip(-1.0, 1.0), tail)
 

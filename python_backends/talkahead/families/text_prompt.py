@@ -23,7 +23,7 @@ class TextPrompt(Protocol):
 
 
 class ContinuedPrompt:
-    """What a voice says stands before the text, and its speech behind the prompt, to be gone on with.
+    """What a voice says stands before the text, and its speech after the prompt, to be gone on with.
 
     Args:
         before, after: what stands around the words, with the checkpoint's own tokens written out.

@@ -40,7 +40,7 @@ class TextTokens:
         self._added: dict[int, str] = {number: token.content for number, token in added.items()}
 
     def ids(self, text: str) -> list[int]:
-        """Of a text in which the checkpoint's own tokens may stand; nothing is put before or behind it."""
+        """Of a text in which the checkpoint's own tokens may stand; nothing is put before or after it."""
         found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return found
 

@@ -55,7 +55,7 @@ class TokenFrontend:
     cut at a clause, at a space, or where there is none anywhere.
 
     Where nothing fixes the voice, later segments are spoken like the first one, the opening, as if that were
-    a recording: its words stand in their prompts, and the talker puts its speech behind them. It takes what a
+    a recording: its words stand in their prompts, and the talker puts its speech after them. It takes what a
     recording may, or, where its first sentence is longer, up to half of all positions; others have the rest.
     """
 
@@ -146,7 +146,7 @@ class TokenFrontend:
         return is_paragraph or self._positions_of(text[begin:last]) > size.together
 
     def _beside(self, size: _Size, piece: str) -> _Size:
-        """Of a piece behind one of a size."""
+        """Of a piece after one of a size."""
         if not size.is_opening:
             return size
         rest = self._speech.max_positions - self._taken_by(piece)
@@ -176,7 +176,7 @@ def _spoken_bytes(text: str) -> int:
 
 
 def _best_cut(text: str) -> int:
-    """Behind a clause near the middle, else behind a space, else in the middle."""
+    """After a clause near the middle, else after a space, else in the middle."""
     middle, quarter = len(text) // 2, len(text) // 4
     clauses = [found.end() for found in _CLAUSE_END.finditer(text, quarter, len(text) - quarter)]
     spaces = [found.end() for found in _SPACE.finditer(text.rstrip(), 1)]

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 
-from talkahead.launcher.syllable import is_well
+from talkahead.launcher.health_check import is_well
 
 _REST_S = 1.0
 """Between a syllable that was spoken and the next, however much the log complains."""

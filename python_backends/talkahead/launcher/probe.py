@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from talkahead.launcher.addresses import Addresses
-from talkahead.launcher.syllable import SPEECH_MODEL, TEXT, is_well
+from talkahead.launcher.health_check import SPEECH_MODEL, TEXT, is_well
 
 _LONGEST_S = 4.0
 _ANSWER_SHARE = 0.75

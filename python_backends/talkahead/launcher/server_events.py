@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import FrameType
 
 from talkahead.launcher.gateway_process import GatewayProcess
+from talkahead.launcher.health_check import HealthCheck
 from talkahead.launcher.process_watch import ModelProcess, model_processes
 from talkahead.launcher.server_log import ServerLog
 from talkahead.launcher.server_process import ServerProcess
-from talkahead.launcher.syllable import Syllable
 
 _READ_BYTES = 65_536
 
@@ -85,15 +85,15 @@ class ServerEvents:
     """A selector over one server's descriptors; used by one thread."""
 
     def __init__(
-        self, server: ServerProcess, log: ServerLog, signals: StopSignals, syllable: Syllable
+        self, server: ServerProcess, log: ServerLog, signals: StopSignals, check: HealthCheck
     ) -> None:
-        self._server, self._log, self._signals, self._syllable = server, log, signals, syllable
+        self._server, self._log, self._signals, self._check = server, log, signals, check
         self._unread = b""
         self._models: dict[int, ModelProcess] = {}
         self._ended: set[int] = set()
         """Processes whose end was told, and which the server has not asked for."""
         self._selector = selectors.DefaultSelector()
-        for end in (signals.reader, syllable.ear):
+        for end in (signals.reader, check.results):
             self._selector.register(end, selectors.EVENT_READ)
         assert server.log_pipe is not None
         self._log_fd = server.log_pipe.fileno()
@@ -109,8 +109,8 @@ class ServerEvents:
                 self._signals.reader.recv(_READ_BYTES)
             elif key.fd == self._log_fd:
                 self._read_log()
-            elif key.fileobj is self._syllable.ear:
-                happened.append(Spoken(self._syllable.heard()))
+            elif key.fileobj is self._check.results:
+                happened.append(Spoken(self._check.result()))
             elif isinstance(key.data, ModelProcess):
                 happened.append(ModelEnded(key.data, key.data.exit_status()))
                 self._ended.add(key.data.pid)

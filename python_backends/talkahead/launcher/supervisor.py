@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from talkahead.launcher.gateway_process import GatewayProcess, gateway_of
+from talkahead.launcher.health_check import CONTROL_MODEL, SPEECH_MODEL, HealthCheck
 from talkahead.launcher.log_line import LogFormat, LogLevel, LogLine
 from talkahead.launcher.path_watch import PathWatch
 from talkahead.launcher.process_watch import ModelProcess
@@ -23,7 +24,6 @@ from talkahead.launcher.server_events import (
 )
 from talkahead.launcher.server_log import ServerLog
 from talkahead.launcher.server_process import ServeOptions, ServerProcess
-from talkahead.launcher.syllable import CONTROL_MODEL, SPEECH_MODEL, Syllable
 
 _READY_POLL_S = 0.1
 _DRAIN_POLL_S = 0.2
@@ -92,9 +92,9 @@ class Supervisor:
     def _run_once(self) -> Ending:
         server = ServerProcess(self._options)
         log = ServerLog(self._show, self._options.log_level)
-        syllable = Syllable(self._options.addresses)
-        events = ServerEvents(server, log, self._signals, syllable)
-        run = _Run(self._options, server, log, events, self._signals, syllable, self._say, self._announce)
+        check = HealthCheck(self._options.addresses)
+        events = ServerEvents(server, log, self._signals, check)
+        run = _Run(self._options, server, log, events, self._signals, check, self._say, self._announce)
         try:
             ending = run.start()
             if ending is None:
@@ -104,7 +104,7 @@ class Supervisor:
             return ending
         finally:
             events.close()
-            syllable.close()
+            check.close()
             server.clean_up()
 
 
@@ -117,7 +117,7 @@ class _Run:
     log: ServerLog
     events: ServerEvents
     signals: StopSignals
-    syllable: Syllable
+    check: HealthCheck
     show: Callable[[str], None]
     announce: Callable[[str], None]
 
@@ -174,7 +174,7 @@ class _Run:
         """Speaks once, so that no client pays for first uses, and that ready means that it speaks."""
         if SPEECH_MODEL not in self.options.models:
             return None
-        self.syllable.say()
+        self.check.start()
         while True:
             for event in self.events.wait(None):
                 match event:
@@ -199,7 +199,7 @@ class _Run:
         if gateway is not None:
             self.events.watch_gateway(gateway)
         known = set(self.log.loaded)
-        watch = PathWatch(self.syllable.say, self.options.check_interval_s)
+        watch = PathWatch(self.check.start, self.options.check_interval_s)
         while True:
             happened = self.events.wait(self._look(watch))
             if self.signals.count:
@@ -282,7 +282,7 @@ class _Run:
         shown: int | None = 0
         while time.monotonic() < deadline and self.signals.count < 2:
             streams = self.options.addresses.open_streams(CONTROL_MODEL)
-            if streams == 0 and not self.syllable.is_open:
+            if streams == 0 and not self.check.is_open:
                 break
             if streams not in (0, shown):
                 number = "an unknown number of" if streams is None else streams

@@ -79,7 +79,7 @@ class ReferenceReader:
         return trimmed[: len(trimmed) // self._format.hop * self._format.hop]
 
     def _check_room(self, frames: int, units: int) -> None:
-        """A segment of any length must fit behind the reference: it would be cut otherwise."""
+        """A segment of any length must fit after the reference: it would be cut otherwise."""
         steps, room = self._format.steps_per_frame, self._format.reference_positions
         if frames * steps + units > room:
             rate = self._format.frames_per_s

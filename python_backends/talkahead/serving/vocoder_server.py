@@ -20,7 +20,7 @@ from talkahead.errors import BadRequest
 from talkahead.families.contracts import NO_WORDS, CodecWindow, Decoded, Samples, Words
 from talkahead.families.registry import load_family
 from talkahead.serving.artifacts import verified
-from talkahead.serving.carries import Carries
+from talkahead.serving.codec_states import CodecStates
 from talkahead.serving.decode_cost import DecodeCost
 from talkahead.serving.model_device import claim_device
 from talkahead.serving.triton_api import Array, InferenceRequest, TritonApi, Wire
@@ -77,7 +77,7 @@ class VocoderServer:
         self._codebooks = np.array(speech.codebooks)
         self._rate = np.array([speech.sample_rate_hz], np.int32)
         self._urgent = UrgentStream(device)
-        self._carries = Carries()
+        self._states = CodecStates()
         self._acknowledgements = AcknowledgementSender()
         self._cost = DecodeCost()
         self._warm_up(np.array(speech.silence), min(_WARM_UP_WINDOWS, config.max_batch_size))
@@ -168,8 +168,8 @@ class VocoderServer:
     def _decoded(self, windows: list[_Window]) -> Sequence[Decoded | None]:
         """Of each window; None where it failed. A failed batch is tried one by one."""
         try:
-            carries = [self._carries.of(window.header) for window in windows]
-            return self._codec.decode([window.part for window in windows], carries)
+            states = [self._states.of(window.header) for window in windows]
+            return self._codec.decode([window.part for window in windows], states)
         except Exception as error:
             if len(windows) == 1:
                 self._wire.note(f"window {windows[0].header}", error)
@@ -185,7 +185,7 @@ class VocoderServer:
             seconds: that its decoding took.
         """
         if decoded is not None:
-            self._carries.keep(window.header, decoded.carry)
+            self._states.keep(window.header, decoded.state)
         is_sent = self._wire.end(
             f"window {window.header}",
             window.request.get_response_sender(),

@@ -35,7 +35,7 @@ class AllowedByStep:
 
     @classmethod
     def by_codebook(cls, sizes: Sequence[int], eos: int) -> Self:
-        """Each step draws from a codebook of its own, and these stand one behind the other."""
+        """Each step draws from a codebook of its own, and these stand one after the other."""
         ends = list(accumulate(sizes))
         return cls([range(end - size, end) for size, end in zip(sizes, ends, strict=True)], eos)
 

@@ -113,13 +113,13 @@ class HistoryRules:
         window holds, bool."""
         repetition, device = _repetition(context), context.positions.device
         depths, places = tree.shape.on(device).depth_row, torch.arange(self.win_len, device=device)
-        behind = places - (self.win_len - 1)
-        latest = (context.positions[:, None] + behind) % context.frames.shape[1]
+        offsets = places - (self.win_len - 1)
+        latest = (context.positions[:, None] + offsets) % context.frames.shape[1]
         said = _with_paths(context.frames[..., 0].gather(1, latest), tree)
         tokens = said.gather(2, (depths[:, None] + places).expand(tree.num_rows, -1, -1))
-        positions = context.positions[:, None, None] + depths[:, None] + behind
+        positions = context.positions[:, None, None] + depths[:, None] + offsets
         is_known = positions >= -repetition.num_prompt[:, None, None]
-        return tokens, is_known & (-behind < repetition.win_len[:, None, None])
+        return tokens, is_known & (-offsets < repetition.win_len[:, None, None])
 
 
 NO_RULES = HistoryRules()
@@ -143,8 +143,8 @@ def _penalised(logits: Tensor, tree: TokenTree, context: Context) -> Tensor:
 
 
 def _with_paths(history: Tensor, tree: TokenTree) -> Tensor:
-    """Each row's history [B, K], whose last token is the root's, and behind it each node's path,
-    int64 [B, N, K + D]; behind a path's end the root again."""
+    """Each row's history [B, K], whose last token is the root's, and after it each node's path,
+    int64 [B, N, K + D]; after a path's end the root again."""
     paths = tree.shape.on(history.device).paths[:, 1:].clamp_min(0)
     before = history[:, None].expand(-1, tree.num_nodes, -1)
     return torch.cat([before, tree.tokens[:, paths, 0]], dim=2)

@@ -54,7 +54,7 @@ def _among_best(tree: TokenTree, scored: Scored, passing: Passing) -> Tensor:
 
 
 def reached(tree: TokenTree, has_passed: Tensor, eos: int) -> Tensor:
-    """Which nodes have passed with all above them, bool [B, N]; nothing behind the end of speech."""
+    """Which nodes have passed with all above them, bool [B, N]; nothing after the end of speech."""
     paths = tree.shape.on(has_passed.device).paths
     ends = tree.ids == eos
     is_open = has_passed & ~_of_parents(tree, ends)

@@ -10,7 +10,7 @@ class Passing:
     """Among the draws after their parent, or, where `top_k` is not 0, among its likeliest tokens.
 
     Args:
-        eos: the end of speech, behind which nothing is accepted.
+        eos: the end of speech, after which nothing is accepted.
         trials: draws after each node.
         eos_top_k: in place of `top_k` for the end of speech.
     """

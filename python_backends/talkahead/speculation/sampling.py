@@ -125,7 +125,7 @@ def _limited(weights: Tensor, top_k: Tensor, vocabulary: int) -> Tensor:
 
 
 def _reaches_beyond(weights: Tensor, settings: SamplingSettings, vocabulary: int) -> Tensor:
-    """bool [R]: the row's support may go on behind the tokens at hand."""
+    """bool [R]: the row's support may go on after the tokens at hand."""
     cut_short = (settings.top_k > weights.shape[-1]) & (settings.top_k < vocabulary)
     is_open = (weights[:, -1] > 0) & (settings.top_k > weights.shape[-1])
     return settings.is_sampled & (cut_short | is_open)

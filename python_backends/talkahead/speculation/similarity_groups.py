@@ -73,7 +73,7 @@ class SimilarityGroups:
 
     @classmethod
     def from_sizes(cls, members: Tensor, sizes: Tensor, num_tokens: int) -> Self:
-        """From the groups' tokens int64 [E], one group behind the other, and how many each has, int64 [M]."""
+        """From the groups' tokens int64 [E], one group after the other, and how many each has, int64 [M]."""
         num_owners = torch.bincount(members, minlength=num_tokens)
         assert bool((num_owners > 0).all()), "a token in no group"
         assert bool((sizes > 0).all()), "an empty group"

@@ -171,7 +171,7 @@ ROOT_ALONE = TreeShape((ROOT_PARENT,))
 
 @lru_cache(maxsize=256)
 def chain_of(length: int) -> TreeShape:
-    """The root and `length` nodes, one behind the other."""
+    """The root and `length` nodes, one after the other."""
     return TreeShape(tuple(range(ROOT_PARENT, length)))
 
 

@@ -49,7 +49,8 @@ class Walk(Protocol):
     def advance_rows(self, tree: TokenTree, scored: Scored, accepted: Accepted, context: Context) -> Tensor:
         """Bring the context's rows to the end of their paths: next roots, positions, hidden states.
 
-        Returns the tokens [B, M, C] after the former roots, the next root last; beyond a row's count anything.
+        Returns the tokens [B, M, C] after the former roots, the next root last; beyond a row's count,
+        anything.
         """
 
 

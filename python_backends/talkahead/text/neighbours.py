@@ -27,7 +27,7 @@ _DETERMINERS = word_list(
     "the this that your my our his her its their The This That Your My Our His Her Its Their"
 )
 _NO_NOUN = re.compile(r"\w*(?:ed|ly|[^s]s)")
-"""Behind "your $20", what may as well be a verb or its adverb."""
+"""After "your $20", what may as well be a verb or its adverb."""
 _BOUGHT = word_list(
     """deal bill note coin fee fine budget deposit loan grant prize bonus check credit discount coupon voucher
     gift rebate refund limit minimum maximum investment acquisition contract settlement lawsuit donation bet

@@ -20,7 +20,7 @@ _ADDRESS_GROUPS = 4
 _UNCOUNTED, _TELEPHONE = 9, 10
 """Digits from which on a number without commas is no count, unless it is round; those of a telephone."""
 _LONG_PART = re.compile(r"(?<=\w\w)-")
-"""Ends behind more than one character."""
+"""Ends after more than one character."""
 _WHOLE = 100
 """Percent, that two shares make."""
 _BEHIND_WEEKDAY = re.compile(rf"\b{WEEKDAY}(?:day)?[.,]{{0,2}}\s\Z")

@@ -36,7 +36,7 @@ class RomanNumerals:
         self._numbers = numbers
 
     def page(self, written: str, match: Match) -> list[str]:
-        """Words of a numeral in small letters behind "page"; none if it is no such numeral."""
+        """Words of a numeral in small letters after "page"; none if it is no such numeral."""
         is_numeral = _ON_PAGES.fullmatch(written) and word_before(match) in _PAGES
         return self._numbers.cardinal(str(_value(written.upper()))) if is_numeral else []
 

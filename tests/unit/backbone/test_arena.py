@@ -1,4 +1,4 @@
-"""Pieces of an arena: zero, aligned, right behind one another, and alive without it."""
+"""Pieces of an arena: zero, aligned, right after one another, and alive without it."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def test_a_node_is_bitwise_the_step_it_stands_for(
 
 
 def test_a_chain_is_bitwise_the_tree_that_it_is(served: NativeDecoder) -> None:
-    """A chain's rows are answered together, a tree's one by one behind their past."""
+    """A chain's rows are answered together, a tree's one by one after their past."""
     prompts, rows, chain = make_prompts(served, 36, 37), Rows.of(range(2)), tuple(range(-1, 10))
     tokens = torch.randint(1600, (2, 12, 1))
     prefill(served, [0, 1], prompts)
@@ -587,7 +587,7 @@ def test_processes_that_start_together_compile_one_library(tmp_path: Path) -> No
 def test_a_prompt_read_in_parts_is_bitwise_the_prompt_read_at_once(
     config: DecoderConfig, precision: torch.dtype
 ) -> None:
-    """What follows it, all that was seen of it, and the step behind."""
+    """What follows it, all that was seen of it, and the step after."""
     decoder = make_native(config, make_state(config), precision)
     (prompt,) = make_prompts(decoder, 150)
     whole = decoder.prefill([1], prompt[None], [150], all_hidden=True)

@@ -55,7 +55,7 @@ def make(request: pytest.FixtureRequest, llama: Llama, head: AlignmentHead) -> C
 
 @dataclass(frozen=True)
 class Spoken:
-    """A slot's prompt [P, D], the tokens behind it, and what was scored behind each of them, [T, V]."""
+    """A slot's prompt [P, D], the tokens after it, and what was scored after each of them, [T, V]."""
 
     prompt: Tensor
     tokens: list[int]
@@ -98,7 +98,7 @@ def follow(scores: Tensor, window: AlignmentWindow | None, count: int) -> tuple[
 
 @torch.inference_mode()
 def without_cache(llama: Llama, head: AlignmentHead, spoken: Spoken) -> tuple[list[int], Tensor]:
-    """As `follow` the rows that are spoken, and the logits [T, V] behind each token."""
+    """As `follow` the rows that are spoken, and the logits [T, V] after each token."""
     count = len(spoken.prompt)
     embedded = llama.model.embed_tokens(torch.tensor(spoken.tokens))
     rows = torch.cat([spoken.prompt.double(), embedded])[None]

@@ -71,7 +71,7 @@ class Reference:
 
 
 def speak(decoder: Decoder, prompt: Tensor, first: Tensor | None = None) -> Iterator[Tensor]:
-    """Logits [V] behind the prompt and each of the best tokens, or of one that is given and then the best."""
+    """Logits [V] after the prompt and each of the best tokens, or of one that is given and then the best."""
     rows, ones = Rows.of([1]), torch.ones(1, dtype=torch.int64)
     logits = decoder.prefill([1], prompt[None], [len(prompt)]).logits[0, 0]
     while True:
@@ -95,7 +95,7 @@ def test_float64_is_transformers(kind: str, shard: str, tmp_path: Path) -> None:
 
 
 def tree_of(decoder: Decoder, prompt: Tensor) -> Tensor:
-    """Logits [6, V] of a tree behind a prompt and one step."""
+    """Logits [6, V] of a tree after a prompt and one step."""
     logits = speak(decoder, prompt, torch.tensor(9))
     next(logits), next(logits)
     tokens = torch.arange(6)[None, :, None] + 3

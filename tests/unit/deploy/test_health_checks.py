@@ -10,7 +10,7 @@ import pytest
 import yaml
 from talkahead.config import RequestOptions
 from talkahead.errors import Code, TalkaheadError, answer_to_check
-from talkahead.launcher.syllable import _REFUSALS, SPEECH_MODEL, TEXT, is_well
+from talkahead.launcher.health_check import _REFUSALS, SPEECH_MODEL, TEXT, is_well
 from tritonclient.grpc import service_pb2
 
 from deploy.chart import FOLDER

@@ -30,7 +30,7 @@ def talker() -> Llama:
 
 @pytest.fixture(scope="module")
 def lesson(talker: Llama) -> Lesson:
-    """Three utterances of so many frames, each behind a prompt, as the talker sees them."""
+    """Three utterances of so many frames, each after a prompt, as the talker sees them."""
     generator = torch.Generator().manual_seed(1)
     starts, counts = torch.tensor([8, 3, 5]), torch.tensor([10, 12, 7])
     frames = [torch.randint(EOS, (int(count),), generator=generator) for count in counts]

@@ -127,11 +127,11 @@ class Stopped(BaseException):
 
 
 @pytest.fixture
-def stop_behind(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Lets so many files come to their places from now on, and stops before the next one does."""
     rename = Path.rename
 
-    def behind(count: int) -> None:
+    def after(count: int) -> None:
         left = iter(range(count))
 
         def counted(path: Path, target: Path) -> Path:
@@ -141,11 +141,11 @@ def stop_behind(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
         monkeypatch.setattr(Path, "rename", counted)
 
-    return behind
+    return after
 
 
 def test_stopped_anywhere_it_goes_on_to_the_same_draft(
-    order: DraftOrder, template: Path, tmp_path: Path, stop_behind: Callable[[int], None]
+    order: DraftOrder, template: Path, tmp_path: Path, stop_after: Callable[[int], None]
 ) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(template, whole)
@@ -155,7 +155,7 @@ def test_stopped_anywhere_it_goes_on_to_the_same_draft(
     num_stops = 0
     while not order.destination.exists():
         assert not list(order.talker.glob("drafts/*"))
-        stop_behind(2)  # the recipe, and one more
+        stop_after(2)  # the recipe, and one more
         with suppress(Stopped):
             carried_out(order)
         num_stops += 1

@@ -380,7 +380,7 @@ def test_draws_look_at_no_more_tokens_than_the_settings_allow(
 def test_steps_of_one_size_have_the_same_bits_in_any_company(
     device: str, llama: Llama, looks_at_nothing: None
 ) -> None:
-    """A prompt, then trees behind it: alone or among others, a root alone or drafted behind."""
+    """A prompt, then trees after it: alone or among others, a root alone or drafted after."""
     graphs: GraphRecorder = Replayed() if device == "cpu" else CudaGraphs(torch.device(device))
     sized = SlotDecoder(
         llama.config,

@@ -97,11 +97,11 @@ def test_kv_of_a_draft_model_is_that_of_what_was_said(llama: Llama) -> None:
         slot = utterance.slot
         length = int(decoder.cache.lengths[slot])
         # The root is not fed before the next step, and of a draft that was right, nor is its last token.
-        behind = len(utterance.prompt) + len(utterance.tokens) - length
-        assert behind in (1, 2)
+        after = len(utterance.prompt) + len(utterance.tokens) - length
+        assert after in (1, 2)
         scratch = make_decoder(cut, nodes=POSITIONS)
         scratch.prefill([0], utterance.prompt[None], [len(utterance.prompt)])
-        tokens = torch.tensor(utterance.tokens)[None, :-behind]
+        tokens = torch.tensor(utterance.tokens)[None, :-after]
         scratch.extend(cut.model.embed_tokens(tokens), torch.tensor([tokens.shape[1]]), Rows.of([0]))
         same_kv(decoder, slot, scratch, length)
 
@@ -116,16 +116,16 @@ def test_kv_of_modules_is_that_of_what_was_said(llama: Llama, kind: str) -> None
         hidden, embedded = _states(llama, utterance, modules.sees_prompt)
         beyond = hidden.shape[1] - len(utterance.tokens)
         truth = [hidden, *modules(hidden, embedded)]
-        for behind, (module, decoder) in enumerate(zip(modules, stirred.drafter._decoders, strict=True)):
+        for after, (module, decoder) in enumerate(zip(modules, stirred.drafter._decoders, strict=True)):
             assert isinstance(decoder, SlotDecoder)
             length = int(decoder.cache.lengths[slot])
             missing = len(utterance.tokens) + beyond - length
-            assert 1 <= missing <= 1 + MODULES + behind
+            assert 1 <= missing <= 1 + MODULES + after
             scratch = module_decoder(llama, modules, module)
             for first in range(0, length, 4):
                 last = min(first + 4, length)
-                told = embedded[:, first + behind : last + behind]
-                rows = module.inputs(truth[behind][:, first:last], told)
+                told = embedded[:, first + after : last + after]
+                rows = module.inputs(truth[after][:, first:last], told)
                 scratch.extend(rows, torch.tensor([last - first]), Rows.of([0]))
             same_kv(decoder, slot, scratch, length)
 

@@ -87,7 +87,7 @@ def anew(speakers: list[Speaker]) -> list[Speaker]:
 
 
 def drafted_at_once(speaker: Speaker) -> int:
-    """Nodes behind the root that a pinned draft has."""
+    """Nodes after the root that a pinned draft has."""
     options = speaker.options
     return options.draft_length or (options.nodes or 1) - 1
 

@@ -145,7 +145,7 @@ def test_a_tree_with_more_tokens_behind_a_node_than_are_listed_is_refused(
     list_shortly(monkeypatch, 0.1)
     heads = DraftHeads(1, WIDTH, 4000, sees_tokens=False).requires_grad_(False)
     wide = RankTree(tuple((rank,) for rank in range(600)))
-    with pytest.raises(ValueError, match="600 tokens stand behind one node"):
+    with pytest.raises(ValueError, match="600 tokens stand after one node"):
         native(heads).tree(wide.levels)
 
 

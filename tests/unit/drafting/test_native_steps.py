@@ -1,4 +1,4 @@
-"""Steps that are taken one behind the other in C are those that are taken one by one."""
+"""Steps that are taken one after the other in C are those that are taken one by one."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def block(llama: Llama, x: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
 
 def drafted_by_formula(llama: Llama, state: dict[str, Tensor], rows: Tensor) -> list[int]:
-    """Behind rows [T, D] of prompt and frames, and the frame that these draw."""
+    """After rows [T, D] of prompt and frames, and the frame that these draw."""
     wide = {name: value.double() for name, value in state.items()}
     hidden, found = llama(rows[None]).hidden[0], []
     for number in range(1, MODULES + 1):

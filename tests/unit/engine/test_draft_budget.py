@@ -143,7 +143,7 @@ def test_a_machine_whose_speed_wanders_moves_as_good_as_nothing() -> None:
 
 
 def test_steps_right_after_a_change_of_size_decide_nothing() -> None:
-    """They cost three times as much as those behind them, whatever the size: single steps would look bad."""
+    """They cost three times as much as those after them, whatever the size: single steps would look bad."""
     budget, last, repeats, chosen = DraftBudget(SIZES), 0, 0, []
     for _ in range(4_000):
         size = budget.choose(1)

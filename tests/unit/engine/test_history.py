@@ -14,7 +14,7 @@ from talker_fakes import EOS, Outlet, Rig, script
 VOICE, FRAMES, PROMPT = 2, 9, 3
 
 
-class Hall(Rig):
+class HistoryRig(Rig):
     """Remembers what was admitted."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Hall(Rig):
 
 @pytest.mark.parametrize("history", [[], [4], [0, EOS - 1, 4]])
 def test_tokens_of_a_prompt_are_admitted_with_it(history: list[int]) -> None:
-    hall = Hall()
-    assert hall.speak(np.array(history, dtype=np.int64)).tokens == script(VOICE, FRAMES)
-    (admission,) = hall.admitted
+    rig = HistoryRig()
+    assert rig.speak(np.array(history, dtype=np.int64)).tokens == script(VOICE, FRAMES)
+    (admission,) = rig.admitted
     assert admission.history.tolist() == history
 
 
@@ -52,9 +52,9 @@ def test_tokens_of_a_prompt_are_admitted_with_it(history: list[int]) -> None:
     "history", [[1, 2, 3, 4], [-1], [EOS + 1], [[1, 2]]], ids=["longer", "negative", "no token", "two rows"]
 )
 def test_tokens_that_cannot_stand_in_a_prompt_are_refused(history: list[int]) -> None:
-    hall = Hall()
-    outlet = hall.speak(np.array(history, dtype=np.int64))
+    rig = HistoryRig()
+    outlet = rig.speak(np.array(history, dtype=np.int64))
     assert str(outlet.error).startswith("HISTORY: ")
     assert f"at most {PROMPT} tokens from 0 to {EOS}" in str(outlet.error)
-    assert not hall.admitted
-    hall.assert_empty()
+    assert not rig.admitted
+    rig.assert_empty()

@@ -52,7 +52,7 @@ def test_steps_go_on_between_the_parts(rig: Rig) -> None:
 
 
 def test_who_would_run_dry_decodes_for_as_long_as_a_part_took(rig: Rig) -> None:
-    """Steps take 0.05 s behind each part while listeners have less than two parts' time in hand."""
+    """Steps take 0.05 s after each part while listeners have less than two parts' time in hand."""
     first = rig.submit(1, FRAME_LIMIT - 10)
     rig.run(12)
     assert rig.answer() and len(first.windows) == 1

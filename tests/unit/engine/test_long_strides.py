@@ -21,7 +21,7 @@ EOS = VOCABULARY - 1
 
 
 class KnowingDrafter(NullDrafter):
-    """Drafts what will be said, and the end of speech, and more behind it."""
+    """Drafts what will be said, and the end of speech, and more after it."""
 
     def __init__(self, utterances: list[Utterance], spoken: list[list[list[int]]]) -> None:
         self._spoken: dict[int, list[int]] = {}

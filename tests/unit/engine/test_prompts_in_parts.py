@@ -1,4 +1,4 @@
-"""The shipped talker says the same behind a prompt that was read in parts, with every draft."""
+"""The shipped talker says the same after a prompt that was read in parts, with every draft."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def rows(tokens: np.ndarray) -> Tensor:
     return table
 
 
-class Hall(Rig):
+class RecallRig(Rig):
     """Remembers what was admitted, by segment."""
 
     def __init__(self, num_slots: int = 8) -> None:
@@ -41,75 +41,75 @@ class Hall(Rig):
         self.loop._step.admit = remember  # type: ignore[method-assign]
 
     def recalled(self, segment: int, voice: int = VOICE) -> list[int]:
-        """Tokens behind the prompt of a segment, which are its history as well."""
+        """Tokens after the prompt of a segment, which are its history as well."""
         admission = self.admitted[voice, segment]
-        behind = [int(token) for token in admission.prompt[3 + segment :, 3]]
-        assert admission.history.tolist() == behind
-        return behind
+        after = [int(token) for token in admission.prompt[3 + segment :, 3]]
+        assert admission.history.tolist() == after
+        return after
 
 
 @pytest.mark.parametrize(("recall", "recalled"), [(0, []), (1, [6]), (20, None), (40, None)])
 def test_it_stands_behind_the_prompt_the_last_of_it_where_it_is_long(
     recall: int, recalled: list[int] | None
 ) -> None:
-    hall = Hall()
-    first = hall.submit(VOICE, 23, last=False, pause=5)
+    rig = RecallRig()
+    first = rig.submit(VOICE, 23, last=False, pause=5)
     later = [
-        hall.submit(VOICE, 11, segment=1, last=False, recall=recall),
-        hall.submit(VOICE, 9, segment=2, recall=recall),
+        rig.submit(VOICE, 11, segment=1, last=False, recall=recall),
+        rig.submit(VOICE, 9, segment=2, recall=recall),
     ]
-    hall.finish()
+    rig.finish()
     said = script(VOICE, 23)
     assert first.tokens == [*said, *[SILENCE] * 5]
     assert [one.tokens for one in later] == [script(VOICE, 11), script(VOICE, 9)]
     expected = said[-recall:] if recall else []
     assert recalled is None or [token - VOICE * 8 for token in expected] == recalled
-    assert hall.recalled(0) == []
-    assert [hall.recalled(segment) for segment in (1, 2)] == [expected, expected]
-    hall.assert_empty()
+    assert rig.recalled(0) == []
+    assert [rig.recalled(segment) for segment in (1, 2)] == [expected, expected]
+    rig.assert_empty()
 
 
 def test_it_is_not_admitted_ahead_until_the_first_is_spoken() -> None:
     """Though slots are free; one that goes on from nothing is."""
-    hall = Hall()
-    hall.submit(VOICE, 60, last=False)
-    hall.submit(VOICE, 5, segment=1, recall=8)
-    hall.submit(VOICE + 1, 60, last=False)
-    hall.submit(VOICE + 1, 5, segment=1)
+    rig = RecallRig()
+    rig.submit(VOICE, 60, last=False)
+    rig.submit(VOICE, 5, segment=1, recall=8)
+    rig.submit(VOICE + 1, 60, last=False)
+    rig.submit(VOICE + 1, 5, segment=1)
     for _ in range(40):
-        hall.loop.turn()
-        hall.answer()
-    assert (VOICE + 1, 1) in hall.admitted and (VOICE, 1) not in hall.admitted
-    hall.finish()
-    assert hall.recalled(1) == script(VOICE, 60)[-8:]
+        rig.loop.turn()
+        rig.answer()
+    assert (VOICE + 1, 1) in rig.admitted and (VOICE, 1) not in rig.admitted
+    rig.finish()
+    assert rig.recalled(1) == script(VOICE, 60)[-8:]
 
 
 def test_it_takes_room_from_the_speech() -> None:
     """A segment that never ends is cut where prompt, opening and speech fill the slot."""
-    hall = Hall()
-    hall.submit(VOICE, 30, last=False)
-    later = hall.submit(VOICE, 10 * FRAME_LIMIT, segment=1, recall=30)
-    hall.finish()
+    rig = RecallRig()
+    rig.submit(VOICE, 30, last=False)
+    later = rig.submit(VOICE, 10 * FRAME_LIMIT, segment=1, recall=30)
+    rig.finish()
     assert len(later.tokens) == FRAME_LIMIT + 8 - 4 - 30
 
 
-def refused(hall: Rig, **asked: int) -> str:
+def refused(rig: Rig, **asked: int) -> str:
     """The stream's error, which goes to one of its segments."""
-    hall.submit(VOICE, 5, **asked)  # type: ignore[arg-type]
-    hall.finish()
-    (error,) = (one.end for one in hall.outlets if isinstance(one.end, TalkaheadError))
+    rig.submit(VOICE, 5, **asked)  # type: ignore[arg-type]
+    rig.finish()
+    (error,) = (one.end for one in rig.outlets if isinstance(one.end, TalkaheadError))
     return str(error)
 
 
 def test_what_cannot_be_gone_on_from_is_refused() -> None:
     assert "SEGMENT: recall: 3 is not accepted; allowed: a whole number from 0 to 0" in refused(
-        Hall(), recall=3
+        RecallRig(), recall=3
     )
     most = FRAME_LIMIT + 8 - 1 - 4
     for recall in (-1, most + 1):
-        hall = Hall()
-        hall.submit(VOICE, 5, last=False)
-        assert f"from 0 to {most}" in refused(hall, segment=1, recall=recall)
-    hall = Rig()
-    hall.submit(VOICE, 5, last=False)
-    assert "from 0 to 0" in refused(hall, segment=1, recall=1)
+        rig = RecallRig()
+        rig.submit(VOICE, 5, last=False)
+        assert f"from 0 to {most}" in refused(rig, segment=1, recall=recall)
+    rig = Rig()
+    rig.submit(VOICE, 5, last=False)
+    assert "from 0 to 0" in refused(rig, segment=1, recall=1)

@@ -327,7 +327,7 @@ def test_several_tokens_a_step_end_at_the_right_frame() -> None:
     assert table.counts.tolist() == [2, 4, 2, 1]
     assert table.ended.tolist() == [True, False, False, True]
     assert table.frames[1, :4, 0].tolist() == [9, 1, 2, 3]
-    # What was accepted behind the end of speech does not count.
+    # What was accepted after the end of speech does not count.
     assert table.totals.tolist() == [[1, 4, 2], [1, 4, 2], [1, 0, 0], [1, 4, 1]]
     assert [row.nonzero()[0].tolist() for row in table.committed] == [[2], [3], [1], [1]]
 

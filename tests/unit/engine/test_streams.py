@@ -167,7 +167,7 @@ def test_a_cut_segment_is_followed_by_the_next() -> None:
 
 
 def test_a_stream_is_open_until_the_last_of_its_segments_has_come() -> None:
-    """Its client has the end behind that: a server that stopped earlier would answer it with an error."""
+    """Its client has the end after that: a server that stopped earlier would answer it with an error."""
     rig = Rig()
     rig.submit(3, 40, last=False, max_seconds=0.5)
     rig.finish()

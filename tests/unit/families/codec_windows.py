@@ -23,10 +23,10 @@ def cut(frames: Frames, sizes: Sequence[int], context: int, lookahead: int) -> I
 def spoken(codec: Codec, utterances: Sequence[Sequence[CodecWindow]]) -> list[Samples]:
     """Of utterances of as many windows each, decoded side by side."""
     parts: list[list[Samples]] = [[] for _ in utterances]
-    carries: list[object | None] = [None] * len(utterances)
+    states: list[object | None] = [None] * len(utterances)
     for windows in zip(*utterances, strict=True):
-        decoded = codec.decode(windows, carries)
-        carries = [one.carry for one in decoded]
+        decoded = codec.decode(windows, states)
+        states = [one.state for one in decoded]
         for heard, one in zip(parts, decoded, strict=True):
             heard.append(one.audio)
     return [np.concatenate(heard) for heard in parts]

@@ -125,13 +125,13 @@ def utterances_of(codebooks: int) -> list[list[CodecWindow]]:
 def spoken_together(codec: Codec, utterances: Sequence[Sequence[CodecWindow]]) -> list[Samples]:
     """What is left of them is decoded together, window after window."""
     heard: list[list[Samples]] = [[] for _ in utterances]
-    carries: list[object | None] = [None] * len(utterances)
+    states: list[object | None] = [None] * len(utterances)
     for turn in range(max(map(len, utterances))):
         rows = [row for row, windows in enumerate(utterances) if turn < len(windows)]
-        decoded = codec.decode([utterances[row][turn] for row in rows], [carries[row] for row in rows])
+        decoded = codec.decode([utterances[row][turn] for row in rows], [states[row] for row in rows])
         for row, one in zip(rows, decoded, strict=True):
             heard[row].append(one.audio)
-            carries[row] = one.carry
+            states[row] = one.state
     return list(map(np.concatenate, heard))
 
 

@@ -78,7 +78,7 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def draw_greedily(talker: Path, prompt: Tensor, steps: int) -> list[int]:
-    """Tokens of the compact talker in float64, each behind a prefill of all before it; -1 is the end."""
+    """Tokens of the compact talker in float64, each after a prefill of all before it; -1 is the end."""
     checkpoint = Checkpoint(talker)
     decoder = SlotDecoder(checkpoint.config, checkpoint, num_slots=1, max_positions=300, dtype=torch.float64)
     table = checkpoint["model.embed_tokens.weight"].double()

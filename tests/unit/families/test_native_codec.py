@@ -129,15 +129,15 @@ def test_its_renderer_is_torch_s(speed: float) -> None:
     left = torch.randn(2, rows, plain.size - plain.hop, generator=draw)
     phase = torch.rand(rows, generator=draw, dtype=torch.float64)
     tail = Tail(left[0], 0.1 * left[1], phase, torch.tensor([0, 5, 100_000]))
-    (audio, behind), (meant, meant_behind) = (one(spectra, hertz, tail, frames) for one in (native, plain))
+    (audio, after), (meant, meant_after) = (one(spectra, hertz, tail, frames) for one in (native, plain))
     loudest = meant.abs().max()
     assert loudest > 0.1
     # One harmonic more or less, where the highest is on the edge, is worth 1e-3.
     torch.testing.assert_close(audio, meant.clamp(-1, 1), rtol=0, atol=3e-3 * loudest.item())
     assert (audio - meant.clamp(-1, 1)).abs().mean() < 1e-6 * loudest
-    torch.testing.assert_close(behind.pieces, meant_behind.pieces, rtol=0, atol=3e-3 * loudest.item())
-    torch.testing.assert_close(behind.phase, meant_behind.phase, rtol=0, atol=1e-6)
-    assert torch.equal(behind.place, meant_behind.place)
+    torch.testing.assert_close(after.pieces, meant_after.pieces, rtol=0, atol=3e-3 * loudest.item())
+    torch.testing.assert_close(after.phase, meant_after.phase, rtol=0, atol=1e-6)
+    assert torch.equal(after.place, meant_after.place)
 
 
 def test_windows_join_into_the_offline_decode_whatever_is_beside_them(network: NativeNetwork) -> None:
@@ -187,10 +187,10 @@ def test_a_crowd_sounds_bit_for_bit_as_each_alone(network: NativeNetwork) -> Non
         frames = draw.integers(0, SMALL.num_codes, (length, 1)).astype(np.int32)
         first, second = cut(frames, [2, length - 2], CONTEXT, SMALL.lookahead_frames)
         (decoded,) = codec.decode([replace(first, speed=speed)], [None])
-        begun.append(decoded.carry)
+        begun.append(decoded.state)
         asked.append(replace(second, speed=speed))
     together = codec.decode(asked, begun)
-    for window, carry, one in zip(asked, begun, together, strict=True):
-        (alone,) = codec.decode([window], [carry])
+    for window, state, one in zip(asked, begun, together, strict=True):
+        (alone,) = codec.decode([window], [state])
         assert np.abs(one.audio).max() > 1e-3
         np.testing.assert_array_equal(one.audio, alone.audio)

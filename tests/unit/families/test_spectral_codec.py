@@ -71,11 +71,11 @@ def test_neighbours_change_nothing(codec: SpectralCodec, speeds: tuple[float, ..
     """One row begins while the others go on, and their runs differ in length, or in speed as well."""
     frames = drawn(20, 1), drawn(5, 2), drawn(20, 3)
     long, short, other = map(windows_of, frames, ([9, 11], [5], [4, 16]), speeds)
-    begun = [codec.decode(windows[:1], [None])[0].carry for windows in (long, other)]
+    begun = [codec.decode(windows[:1], [None])[0].state for windows in (long, other)]
     asked = [long[1], short[0], other[1]]
-    carries = [begun[0], None, begun[1]]
-    together = codec.decode(asked, carries)
-    alone = [codec.decode([one], [carry])[0] for one, carry in zip(asked, carries, strict=True)]
+    states = [begun[0], None, begun[1]]
+    together = codec.decode(asked, states)
+    alone = [codec.decode([one], [state])[0] for one, state in zip(asked, states, strict=True)]
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(one.audio, other.audio, rtol=0, atol=1e-7)
 
@@ -91,8 +91,8 @@ def test_windows_that_show_too_little_differ(codec: SpectralCodec, context: int,
 def test_a_window_without_what_the_one_before_left_differs(codec: SpectralCodec) -> None:
     frames = drawn(20, 5)
     first, second = cut(frames, [8, 12], CONTEXT, SMALL.lookahead_frames)
-    carries = [codec.decode([window], [None])[0].carry for window in (first, *whole(drawn(8, 6)))]
-    right, wrong = (codec.decode([second], [carry])[0].audio for carry in carries)
+    states = [codec.decode([window], [None])[0].state for window in (first, *whole(drawn(8, 6)))]
+    right, wrong = (codec.decode([second], [state])[0].audio for state in states)
     assert np.abs(right - wrong).max() > 1e-5
 
 

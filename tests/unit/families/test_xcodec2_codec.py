@@ -107,12 +107,12 @@ def snr(audio: Samples, wanted: Samples) -> float:
 def test_windows_are_joined_by_a_cross_fade_of_one_frame(codec: Xcodec2Codec) -> None:
     before, after = cut(draw(20), [8, 12], context=4, lookahead=3)
     [first] = codec.decode([before], [None])
-    [cold], [joined] = codec.decode([after], [None]), codec.decode([after], [first.carry])
+    [cold], [joined] = codec.decode([after], [None]), codec.decode([after], [first.state])
     tail = codec.samples(torch.from_numpy(before.frames)[None])[0].numpy()[8 * HOP : 9 * HOP]
     np.testing.assert_allclose(joined.audio[:HOP], cross_fade(tail, cold.audio[:HOP]), rtol=0, atol=1e-6)
     np.testing.assert_array_equal(joined.audio[HOP:], cold.audio[HOP:])
     assert np.abs(joined.audio[:HOP] - cold.audio[:HOP]).max() > 1e-4
-    assert joined.carry is None  # the utterance ended
+    assert joined.state is None  # the utterance ended
 
 
 def test_streams_do_not_hear_each_other(codec: Xcodec2Codec) -> None:

@@ -1,4 +1,4 @@
-"""Engines are timed by turns, on windows that go on from a carry, on prompts, and on steps."""
+"""Engines are timed by turns, on windows that go on from a state, on prompts, and on steps."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from perf.speculation.hearing import Ending, Hearing
+from perf.speculation.evaluation import Ending, Evaluation
 from perf.speculation.quality import Quality, Speech, Spoken, spans
 from perf.speculation.token_swap import TokenSwap
 
-HEARD = Hearing(duration_s=2.0, teacher_s=2.0, edits=0, words=8, heard="", p808=4.0, tail_s=0.1)
+HEARD = Evaluation(duration_s=2.0, teacher_s=2.0, edits=0, words=8, heard="", p808=4.0, tail_s=0.1)
 
 
 def _spoken(
@@ -58,7 +58,7 @@ def test_fewer_sentences_are_compared_with_plain_decoding_of_the_same() -> None:
         (replace(HEARD, tail_s=0.5), Ending.LATE),
     ],
 )
-def test_endings(heard: Hearing, ending: Ending) -> None:
+def test_endings(heard: Evaluation, ending: Ending) -> None:
     assert heard.ending(has_ended=True) is ending
     assert heard.ending(has_ended=False) is Ending.NEVER
 

@@ -53,8 +53,8 @@ def test_accept_all_speaks_the_whole_chain_and_draws_behind_it() -> None:
     accepted = AcceptAllVerifier().accept(tree, scored, context)
     assert accepted.counts.tolist() == [4] * ROWS
     assert accepted.path.tolist() == [[0, 1, 2, 3]] * ROWS
-    behind = context.positions[:, None] + 4
-    wanted = draw(scored.logits[:, 3:], context.settings, context.keys, behind)
+    after = context.positions[:, None] + 4
+    wanted = draw(scored.logits[:, 3:], context.settings, context.keys, after)
     assert torch.equal(accepted.next_roots, wanted)
 
 

@@ -22,8 +22,8 @@ class ListeningCodec:
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
 
-    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
-        return self._codec.decode(windows, carries)
+    def decode(self, windows: Sequence[CodecWindow], states: Sequence[object | None]) -> list[Decoded]:
+        return self._codec.decode(windows, states)
 
     def encode(self, audio: Samples) -> Frames:
         loudness = np.abs(audio).reshape(-1, 1, HOP).mean(axis=2)

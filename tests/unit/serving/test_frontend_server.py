@@ -356,7 +356,7 @@ def test_pauses_are_asked_for_by_punctuation(ask: Ask) -> None:
 def test_a_reference_is_sent_once_and_its_words_go_before_each_segment(ask: Ask) -> None:
     request, plain = ask("One. Two.", **REFERENCE), ask("One. Two.")
     first, second = request.sender.responses
-    edges_s = 0.01 + 0.1  # before and behind
+    edges_s = 0.01 + 0.1  # before and after
     assert first.tensors["REFERENCE"].shape == (1, int((2 + edges_s) * SPEECH.frames_per_s) * HOP)
     assert second.tensors["REFERENCE"].shape == (1, 0)
     assert len({header.reference for header in headers(request)} | {0}) == 2

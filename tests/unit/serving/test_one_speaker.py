@@ -92,7 +92,7 @@ class Reader:
         return self._encoder.prompt(segment.units, 1, codes)
 
     def says(self, prompt: Tensor, most: int) -> list[int]:
-        """Greedily, each token behind a prefill of all before it."""
+        """Greedily, each token after a prefill of all before it."""
         table, end = self.checkpoint["model.embed_tokens.weight"], self.checkpoint.config.eos
         rows, said = prompt, list[int]()
         while len(said) < min(most, POSITIONS - len(prompt)):

@@ -16,7 +16,7 @@ SAID = "The juice of lemons makes fine punch."
 FRONTEND = PhonemeFrontend()
 FRAMES_PER_S = LISTENING.frames_per_s
 EDGES_S = 0.01 + 0.1
-"""Kept before and behind the speech."""
+"""Kept before and after the speech."""
 ROOM, UNITS = LISTENING.reference_positions, FRONTEND.units_of(SAID)
 TOO_LONG_S = (ROOM + 1 - UNITS) / FRAMES_PER_S
 """By one frame."""

@@ -212,9 +212,9 @@ def test_a_talker_hears_of_its_own_windows_alone(vocoder: VocoderServer, talker:
 def test_a_failed_window_is_an_empty_chunk_and_spares_its_neighbour(
     vocoder: VocoderServer, talker: Acknowledged, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decode(windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+    def decode(windows: Sequence[CodecWindow], states: Sequence[object | None]) -> list[Decoded]:
         assert all(one.frames.max() < CODES - 1 for one in windows)
-        return decode_windows(windows, carries)
+        return decode_windows(windows, states)
 
     decode_windows = vocoder._codec.decode
     monkeypatch.setattr(vocoder._codec, "decode", decode)
@@ -243,9 +243,9 @@ def test_codes_that_the_codebook_does_not_have_fail_their_window_alone(
     backend: FakeBackend,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def decode(windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> Sequence[Decoded]:
+    def decode(windows: Sequence[CodecWindow], states: Sequence[object | None]) -> Sequence[Decoded]:
         passes.append(len(windows))
-        return decode_windows(windows, carries)
+        return decode_windows(windows, states)
 
     passes: list[int] = []
     decode_windows = vocoder._codec.decode

@@ -26,7 +26,7 @@ VOCABULARY, ROWS, LONGEST = 6, 32, 40
 EOS = VOCABULARY - 1
 TARGET, DRAFT = make_tables(VOCABULARY, seed=5)
 TARGET[:, EOS] -= 0.5
-DRAFT[:, EOS] += 0.5  # too eager; behind the end it goes on with other tokens
+DRAFT[:, EOS] += 0.5  # too eager; after the end it goes on with other tokens
 DRAFT[EOS, EOS] = -9.0
 
 

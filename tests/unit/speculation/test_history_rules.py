@@ -283,7 +283,7 @@ RULED = {
 
 
 def law_of(row: Row, first: int) -> Tensor:
-    """Probabilities [V, V, V] of the tokens `first` to `first + 2` behind the token 0."""
+    """Probabilities [V, V, V] of the tokens `first` to `first + 2` after the token 0."""
     law = torch.zeros(FEW, FEW, FEW, dtype=torch.float64)
 
     def speak_on(before: list[int], chance: float) -> None:

@@ -1,4 +1,4 @@
-"""The training loss is that of plain next-frame prediction behind the prompt."""
+"""The training loss is that of plain next-frame prediction after the prompt."""
 
 from __future__ import annotations
 

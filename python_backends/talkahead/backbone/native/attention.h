@@ -7,7 +7,7 @@ INLINE int64_t stretch_of(const struct model *model) {
     return blocks_of(PANEL, model->num_positions) * PANEL * model->dim / model->packing;
 }
 
-/* Keys of one head of one slot; its values lie one stretch behind. */
+/* Keys of one head of one slot; its values lie one stretch after. */
 INLINE word *cached(const struct model *model, int64_t layer, int64_t slot, int64_t kv) {
     return model->cache + ((layer * model->num_slots + slot) * model->kv_heads + kv) * 2 * stretch_of(model);
 }
@@ -68,7 +68,7 @@ static void put_key(const struct model *model, const word *key, word *keys, int6
     for (int64_t i = 0; i < words; i++) to[i * PANEL] = key[i];
 }
 
-/* Brings each row's accepted nodes, which lie behind its slot's length in tree order, next to each other.
+/* Brings each row's accepted nodes, which lie after its slot's length in tree order, next to each other.
  *
  * slots, counts [rows]; lengths by slot; paths [rows, steps]: nodes in rising order, valid up to counts.
  */
@@ -161,7 +161,7 @@ static int64_t place_of_largest(const float *scores, int64_t count) {
     return best;
 }
 
-/* The node that a row's node stands behind; -1 and less: in the past, from its end on. */
+/* The node that a row's node stands after; -1 and less: in the past, from its end on. */
 INLINE int64_t above(const struct row *row, int64_t node) {
     return node >= 0 && row->parents ? row->parents[node] : node - 1;
 }
@@ -280,7 +280,7 @@ static void attend_chain(const struct model *model, const struct block *block, i
                WRITE, &desk->bench);
 }
 
-/* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those behind it. */
+/* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those after it. */
 static void attend(const struct model *model, int64_t layer, const struct block *block, int64_t head,
                    struct desk *desk, word *out) {
     int64_t dim = model->dim;
@@ -335,15 +335,15 @@ static void place(const struct model *model, const struct row *row, int64_t kv, 
     put_values(model, desk->key, keys + stretch_of(model), position);
 }
 
-/* One burst's rows, which see one slot, and one KV head: queries and the cache from qkv [rows, (H + 2 K) d] of the whole
+/* One sequence's rows, which see one slot, and one KV head: queries and the cache from qkv [rows, (H + 2 K) d] of the whole
  * chunk, then their attention to their places in out [rows, H d / packing]. */
-static void attend_burst(const struct model *model, int64_t layer, int64_t burst, int64_t kv,
+static void attend_sequence(const struct model *model, int64_t layer, int64_t sequence, int64_t kv,
                          const struct workspace *space, struct desk *desk, word *out) {
     int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
     int64_t width = (model->heads + 2 * model->kv_heads) * model->dim;
-    int64_t first = space->bursts[burst], end = space->bursts[burst + 1];
+    int64_t first = space->sequences[sequence], end = space->sequences[sequence + 1];
     word *keys = cached(model, layer, space->rows[first].slot, kv);
-    word *queries = space->queries + kv * space->bursts[space->num_bursts] * group * words; /* [K, rows, G, words] */
+    word *queries = space->queries + kv * space->sequences[space->num_sequences] * group * words; /* [K, rows, G, words] */
     for (int64_t r = first; r < end; r++)
         place(model, space->rows + r, kv, space->qkv + r * width, keys, queries + r * group * words, desk);
     for (int64_t query = first * group, size; query < end * group; query += size) {

@@ -93,7 +93,7 @@ static void attend_part(void *given, int64_t part, int64_t member) {
     const struct work *work = given;
     struct workspace *space = work->space;
     int64_t kv_heads = work->model->kv_heads;
-    attend_burst(work->model, work->layer, part / kv_heads, part % kv_heads, space, space->desks + member,
+    attend_sequence(work->model, work->layer, part / kv_heads, part % kv_heads, space, space->desks + member,
                  space->normed);
 }
 
@@ -140,7 +140,7 @@ static int64_t run_layer(const struct model *model, int64_t index, int64_t rows,
     norm_rows(model, space->x, layer->attention_norm, rows, space->normed);
     multiply_together(model, &layer->qkv, rows, space->normed, space->qkv, WRITE, space);
     norm_heads(model, layer, rows, space->qkv);
-    share(&model->helpers, attend_part, &attending, space->num_bursts * model->kv_heads);
+    share(&model->helpers, attend_part, &attending, space->num_sequences * model->kv_heads);
     if (index + 1 == model->num_layers && !(rows = keep_wanted(model, rows, wanted, space))) return 0;
     multiply_together(model, &layer->out, rows, space->normed, space->x, ADD, space);
     norm_rows(model, space->x, layer->mlp_norm, rows, space->normed);
@@ -176,7 +176,7 @@ static int64_t lay_out(const struct model *model, char *base, struct workspace *
     used += lay_out_listed(model->shortlist, base + used, &space->listed);
     TAKE(space, queries, CHUNK * attended);
     TAKE(space, rows, CHUNK);
-    TAKE(space, bursts, CHUNK + 1);
+    TAKE(space, sequences, CHUNK + 1);
     for (int64_t desk = 0; desk < desks; desk++) used += lay_out_desk(model, base + used, space->desks + desk);
     return used;
 }
@@ -197,12 +197,12 @@ struct inputs {
     const half_word *narrow;
 };
 
-static int fits(const struct model *model, const struct bursts *bursts, const int64_t *tokens) {
+static int fits(const struct model *model, const struct batch *batch, const int64_t *tokens) {
     int64_t rows = 0;
-    for (int64_t i = 0; i < bursts->count; i++) {
-        int64_t slot = bursts->slots[i], size = bursts->sizes[i];
-        if (slot < 0 || slot >= model->num_slots || bursts->lengths[slot] < 0 || size < 1) return 0;
-        if (bursts->lengths[slot] + size > model->num_positions) return 0;
+    for (int64_t i = 0; i < batch->count; i++) {
+        int64_t slot = batch->slots[i], size = batch->sizes[i];
+        if (slot < 0 || slot >= model->num_slots || batch->lengths[slot] < 0 || size < 1) return 0;
+        if (batch->lengths[slot] + size > model->num_positions) return 0;
         rows += size;
     }
     for (int64_t row = 0; tokens && row < rows; row++)
@@ -218,11 +218,11 @@ static void begin_rows(const struct inputs *inputs, int64_t first, int64_t rows,
     }
 }
 
-static struct row row_of(const struct bursts *bursts, int64_t burst, int64_t node) {
-    int64_t tree = bursts->trees ? bursts->trees[burst] : 0;
-    const int32_t *parents = bursts->parents && tree >= 0 ? bursts->parents + tree : NULL;
-    int64_t slot = bursts->slots[burst], size = bursts->sizes[burst];
-    struct row row = {slot, bursts->lengths[slot], node, node, node + 1 == size, parents};
+static struct row row_of(const struct batch *batch, int64_t sequence, int64_t node) {
+    int64_t tree = batch->trees ? batch->trees[sequence] : 0;
+    const int32_t *parents = batch->parents && tree >= 0 ? batch->parents + tree : NULL;
+    int64_t slot = batch->slots[sequence], size = batch->sizes[sequence];
+    struct row row = {slot, batch->lengths[slot], node, node, node + 1 == size, parents};
     if (parents) {
         row.depth = 0;
         for (int64_t above = parents[node]; above >= 0; above = parents[above]) row.depth++;
@@ -280,7 +280,7 @@ static void end_speech(const struct model *model, int64_t rows, enum wanted want
     }
 }
 
-/* Writes the hidden states [.., D] and logits [.., V] of the chunk's wanted rows, and moves on behind them. */
+/* Writes the hidden states [.., D] and logits [.., V] of the chunk's wanted rows, and moves on after them. */
 static void read_out(const struct model *model, int64_t rows, enum wanted wanted, struct workspace *space,
                      float **hidden, float **logits) {
     int64_t size = model->hidden, scored = 0;
@@ -297,32 +297,32 @@ static void read_out(const struct model *model, int64_t rows, enum wanted wanted
     *logits += scored * model->head.outputs;
 }
 
-/* The next chunk of rows, from a burst's node on, which become the first that is left; returns how many. */
-static int64_t take_rows(const struct bursts *bursts, int64_t *burst, int64_t *node, struct workspace *space) {
+/* The next chunk of rows, from a sequence's node on, which become the first that is left; returns how many. */
+static int64_t take_rows(const struct batch *batch, int64_t *sequence, int64_t *node, struct workspace *space) {
     int64_t rows = 0;
-    space->num_bursts = 0;
-    for (; rows < CHUNK && *burst < bursts->count; rows++) {
-        if (!rows || !*node) space->bursts[space->num_bursts++] = rows;
-        space->rows[rows] = row_of(bursts, *burst, (*node)++);
-        if (space->rows[rows].is_last) (*burst)++, *node = 0;
+    space->num_sequences = 0;
+    for (; rows < CHUNK && *sequence < batch->count; rows++) {
+        if (!rows || !*node) space->sequences[space->num_sequences++] = rows;
+        space->rows[rows] = row_of(batch, *sequence, (*node)++);
+        if (space->rows[rows].is_last) (*sequence)++, *node = 0;
     }
-    space->bursts[space->num_bursts] = rows;
+    space->sequences[space->num_sequences] = rows;
     return rows;
 }
 
-/* Runs the rows of all bursts, in order, through the model, and leaves their KV in the cache.
+/* Runs the rows of all sequences, in order, through the model, and leaves their KV in the cache.
  *
- * hidden and logits receive the rows that are wanted. Returns 0, or -1 if a burst does not fit its slot or a token is
+ * hidden and logits receive the rows that are wanted. Returns 0, or -1 if a sequence does not fit its slot or a token is
  * not of the vocabulary, with nothing written.
  */
-static int decode(const struct model *model, char *memory, struct inputs inputs, const struct bursts *bursts,
+static int decode(const struct model *model, char *memory, struct inputs inputs, const struct batch *batch,
                   enum wanted wanted, float *hidden, float *logits) {
     struct workspace space;
-    int64_t burst = 0, node = 0, done = 0;
-    if (!fits(model, bursts, inputs.tokens)) return -1;
+    int64_t sequence = 0, node = 0, done = 0;
+    if (!fits(model, batch, inputs.tokens)) return -1;
     lay_out(model, memory, &space);
-    while (burst < bursts->count) {
-        int64_t rows = take_rows(bursts, &burst, &node, &space);
+    while (sequence < batch->count) {
+        int64_t rows = take_rows(batch, &sequence, &node, &space);
         begin_rows(&inputs, done, rows, model->hidden, space.x);
         done += rows;
         for (int64_t layer = 0; layer < model->num_layers; layer++)
@@ -334,16 +334,16 @@ static int decode(const struct model *model, char *memory, struct inputs inputs,
 }
 
 /* `decode` of rows x [R, D]. */
-int talkahead_decode(const struct model *model, char *memory, const float *x, const struct bursts *bursts,
+int talkahead_decode(const struct model *model, char *memory, const float *x, const struct batch *batch,
                      enum wanted wanted, float *hidden, float *logits) {
-    return decode(model, memory, (struct inputs){x}, bursts, wanted, hidden, logits);
+    return decode(model, memory, (struct inputs){x}, batch, wanted, hidden, logits);
 }
 
 /* `decode` of tokens [R], all rows of which are wanted; embeddings [V, D], floats or bfloat16. */
 int talkahead_score(const struct model *model, char *memory, const void *embeddings, int is_narrow,
-                    const int64_t *tokens, const struct bursts *bursts, float *hidden, float *logits) {
+                    const int64_t *tokens, const struct batch *batch, float *hidden, float *logits) {
     struct inputs inputs = {is_narrow ? NULL : embeddings, tokens, is_narrow ? embeddings : NULL};
-    return decode(model, memory, inputs, bursts, ALL_ROWS, hidden, logits);
+    return decode(model, memory, inputs, batch, ALL_ROWS, hidden, logits);
 }
 
 /* Both of the same rows again and again: of those of engine/native/steps.c. */
@@ -353,12 +353,12 @@ struct scoring {
     const void *embeddings;
     int64_t is_narrow;
     const int64_t *tokens;
-    const struct bursts *bursts;
+    const struct batch *batch;
     float *hidden, *logits;
 };
 
 int talkahead_score_again(const struct scoring *own) {
-    return talkahead_score(own->model, own->memory, own->embeddings, (int)own->is_narrow, own->tokens, own->bursts,
+    return talkahead_score(own->model, own->memory, own->embeddings, (int)own->is_narrow, own->tokens, own->batch,
                            own->hidden, own->logits);
 }
 

@@ -40,7 +40,7 @@ struct multiplied {
     enum mode mode;
 };
 
-/* Lays `count` values of a field out behind what is `used` of the memory at `base`. */
+/* Lays `count` values of a field out after what is `used` of the memory at `base`. */
 #define TAKE(room, field, count) \
     ((room)->field = (void *)(base + used), used += blocks_of(64, (count) * (int64_t)sizeof *(room)->field) * 64)
 
@@ -120,7 +120,7 @@ static struct multiplied enter(const struct matrix *matrix, int64_t rows, const 
                                struct stage *stage) {
     int64_t inputs = matrix->inputs;
     int is_narrowed = packing_of(matrix->kind) == 4 || matrix->parts == PARTS;
-    word *line = stage->narrowed + rows * (inputs / GROUP) * GROUP_ROW; /* behind all groups */
+    word *line = stage->narrowed + rows * (inputs / GROUP) * GROUP_ROW; /* after all groups */
     for (int64_t row = 0; is_narrowed && row < rows; row++) {
         const float *from = (const float *)x + row * inputs;
         word *to = stage->narrowed + row * row_words(matrix);

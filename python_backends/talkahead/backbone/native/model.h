@@ -1,7 +1,7 @@
 /* What decodes: a model's weights and cache, the rows of a call, and the room that they need. */
 #pragma once
 
-#include "bursts.h"
+#include "batch.h"
 #include "shortlist.h"
 #include "team.h"
 
@@ -27,7 +27,7 @@ struct model {
     const float *cosines, *sines; /* [positions, d / 2] */
     word *cache;
     int64_t aligned_layer, aligned_head; /* whose scores say which row of the prompt is spoken; -1: none */
-    int64_t back, ahead;  /* rows of its prompt that it sees before and behind the last frame's; ahead 0: all */
+    int64_t back, ahead;  /* rows of its prompt that it sees before and after the last frame's; ahead 0: all */
     int64_t longest;      /* frames that may speak one row; 0: any number */
     int64_t closing, closing_frames, eos; /* rows that close a prompt; who has spoken them so long draws `eos` */
     const int64_t *prompts;              /* [slots]: rows of each one's prompt */
@@ -37,8 +37,8 @@ struct model {
 
 struct row {
     int64_t slot, past, node, depth;
-    int is_last;            /* of its burst */
-    const int32_t *parents; /* of its burst's rows; NULL for a chain */
+    int is_last;            /* of its sequence */
+    const int32_t *parents; /* of its sequence's rows; NULL for a chain */
 };
 
 /* What one thread has for itself. */
@@ -53,7 +53,7 @@ struct workspace {
     float *x, *qkv;
     word *normed, *gated, *queries;
     struct row *rows;
-    int64_t num_bursts, *bursts; /* of the chunk, and which row each begins with, up to the end */
+    int64_t num_sequences, *sequences; /* of the chunk, and which row each begins with, up to the end */
     struct stage stage;
     struct listed listed;
     struct desk desks[MEMBERS];

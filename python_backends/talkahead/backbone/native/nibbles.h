@@ -1,12 +1,12 @@
 /* Products of rows with weights of four bits.
  *
  * A group is GROUP neighbouring inputs of one output: whole numbers from 0 to 15, where 8 is zero, with one scale, which
- * bfloat16 holds. A panel is strips of STRIP outputs, one behind the other, so that memory is read in its order. In a
+ * bfloat16 holds. A panel is strips of STRIP outputs, one after the other, so that memory is read in its order. In a
  * strip a group of all its outputs is GROUP / 8 times [STRIP] words, of each of which the low halves of the bytes are four
  * inputs and the high ones the next four, and then [STRIP] scales.
  *
  * Rows are bytes from -127 to 127, group by group: [groups, rows, GROUP_ROW] words, so that all that meets a group of
- * weights lies at constant distances, which no register need hold. Behind a group's bytes stands what its sums, which are
+ * weights lies at constant distances, which no register need hold. After a group's bytes stands what its sums, which are
  * whole numbers, begin with: what its eights are worth too much.
  */
 #pragma once

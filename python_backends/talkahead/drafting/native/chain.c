@@ -8,7 +8,7 @@
  * Shapes: S running rows; L drafted tokens; T positions of a slot's tables; W positions fed to a
  * slot at once, at most; D hidden size; V vocabulary.
  */
-#include "../../backbone/native/bursts.h"
+#include "../../backbone/native/batch.h"
 #include "../../backbone/native/matrices.h"
 #include "../../speculation/native/draws.h"
 
@@ -111,41 +111,41 @@ static void project(const struct drafter *drafter, int64_t depth, int64_t rows, 
 }
 
 /* Feeds each row up to W of the positions that it lacks before ends [S]; returns -1 if they do not fit, 1 if some are
- * still missing, else 0. logits [S, V] are those behind each row's last position, where any was fed. */
+ * still missing, else 0. logits [S, V] are those after each row's last position, where any was fed. */
 static int feed_once(const struct drafter *drafter, const struct decoder *decoder, int64_t depth,
                      const struct rows *rows, const int64_t *ends) {
     int64_t slots[rows->count], sizes[rows->count], lines[rows->count], fed = 0;
     int64_t hidden = drafter->hidden, vocabulary = drafter->vocabulary;
-    struct bursts bursts = {.slots = slots, .lengths = decoder->lengths, .sizes = sizes}; /* chains: no parents */
+    struct batch batch = {.slots = slots, .lengths = decoder->lengths, .sizes = sizes}; /* chains: no parents */
     int needs_states = drafter->modules && depth + 1 < drafter->length, is_behind = 0;
     for (int64_t s = 0; s < rows->count; s++) {
         int64_t slot = rows->slots[s], length = decoder->lengths[slot], left = ends[s] - length;
         if (left <= 0) continue;
         is_behind |= left > drafter->most_fed;
-        lines[bursts.count] = s, slots[bursts.count] = slot;
-        sizes[bursts.count++] = left = least(left, drafter->most_fed);
+        lines[batch.count] = s, slots[batch.count] = slot;
+        sizes[batch.count++] = left = least(left, drafter->most_fed);
         gather(drafter, depth, slot, length, left, drafter->x + fed * hidden, drafter->states + fed * hidden);
         fed += left;
     }
     if (drafter->modules) project(drafter, depth, fed, drafter->states, drafter->x);
-    /* Room for the logits of all rows that are fed, behind those of the rows as they are told. */
+    /* Room for the logits of all rows that are fed, after those of the rows as they are told. */
     float *logits = drafter->logits + rows->count * vocabulary;
-    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &bursts, needs_states ? LAST_LOGITS : LAST_ROWS,
+    if (drafter->decode(decoder->model, decoder->workspace, drafter->x, &batch, needs_states ? LAST_LOGITS : LAST_ROWS,
                         drafter->states, logits))
         return -1;
     const float *state = drafter->states;
-    for (int64_t burst = 0; burst < bursts.count; burst++) {
-        int64_t slot = slots[burst], size = sizes[burst], place = decoder->lengths[slot] - prompt_of(drafter, slot);
+    for (int64_t sequence = 0; sequence < batch.count; sequence++) {
+        int64_t slot = slots[sequence], size = sizes[sequence], place = decoder->lengths[slot] - prompt_of(drafter, slot);
         for (int64_t i = 0; needs_states && i < size; i++, state += hidden)
             memcpy(state_at(drafter, depth + 1, slot, place + i), state, (size_t)hidden * sizeof *state);
-        memcpy(drafter->logits + lines[burst] * vocabulary, logits, (size_t)vocabulary * sizeof *logits);
+        memcpy(drafter->logits + lines[sequence] * vocabulary, logits, (size_t)vocabulary * sizeof *logits);
         logits += vocabulary;
         decoder->lengths[slot] += size;
     }
     return is_behind;
 }
 
-/* Draws each row's token behind the one at `depth`. */
+/* Draws each row's token after the one at `depth`. */
 static void draw(const struct drafter *drafter, int64_t depth, const struct rows *rows) {
     int64_t vocabulary = drafter->vocabulary, nodes = rows->length + 1;
     for (int64_t s = 0; s < rows->count; s++) {
@@ -201,17 +201,17 @@ struct observed {
     const float *before, *hidden;     /* [S, D] that drew the roots, [S, N, D] */
 };
 
-/* The token said so far behind the root, the root itself at 0. */
-static int64_t said_behind(const struct observed *observed, int64_t s, int64_t behind) {
-    if (behind == observed->counts[s]) return observed->next_roots[s];
-    return observed->tokens[s * observed->nodes + observed->paths[s * observed->most + behind]];
+/* The token said so far after the root, the root itself at 0. */
+static int64_t said_after(const struct observed *observed, int64_t s, int64_t after) {
+    if (after == observed->counts[s]) return observed->next_roots[s];
+    return observed->tokens[s * observed->nodes + observed->paths[s * observed->most + after]];
 }
 
 /* Of the remembered drafted tokens, how many were said, one after the other. */
 static int64_t num_right(const struct drafter *drafter, const struct observed *observed, int64_t s) {
     const int64_t *kept = drafter->kept + observed->slots[s] * drafter->num_kept;
     int64_t known = least(observed->counts[s] - !drafter->modules, drafter->num_kept), right = 0;
-    while (right < known && kept[right] == said_behind(observed, s, right + 1)) right++;
+    while (right < known && kept[right] == said_after(observed, s, right + 1)) right++;
     return right;
 }
 
@@ -222,7 +222,7 @@ void talkahead_observe(const struct drafter *drafter, const struct observed *obs
     for (int64_t s = 0; s < observed->count; s++) {
         int64_t slot = observed->slots[s], position = observed->positions[s], count = observed->counts[s];
         const int64_t *path = observed->paths + s * observed->most;
-        for (int64_t i = 0; i <= count; i++) *said_at(drafter, slot, position + i) = said_behind(observed, s, i);
+        for (int64_t i = 0; i <= count; i++) *said_at(drafter, slot, position + i) = said_after(observed, s, i);
         if (drafter->modules) memcpy(state_at(drafter, 0, slot, position), observed->before + s * hidden, bytes);
         for (int64_t i = 0; drafter->modules && i < count; i++)
             memcpy(state_at(drafter, 0, slot, position + 1 + i),

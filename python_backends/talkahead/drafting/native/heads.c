@@ -115,7 +115,7 @@ static void read_out(const struct heads *heads, int64_t head, int64_t rows, stru
         product(heads->linears + head, rows, read, room->logits, WRITE, &room->stage);
 }
 
-/* The tokens that are likeliest to be drawn behind what has been read out as `row`, `width` at least. */
+/* The tokens that are likeliest to be drawn after what has been read out as `row`, `width` at least. */
 static void list_likely(const struct heads *heads, int64_t head, const struct to_come *to_come, int64_t stream,
                         int64_t row, int64_t width, struct heads_room *room) {
     const struct settings *settings = &to_come->settings;

@@ -1,4 +1,4 @@
-/* Steps of the same rows, one behind the other, in one call: between them nothing is interpreted.
+/* Steps of the same rows, one after the other, in one call: between them nothing is interpreted.
  *
  * What a step does is a list of calls into other libraries, which stays the same as long as the rows do: draft, score,
  * accept, commit, observe, advance.
@@ -27,7 +27,7 @@ struct steps {
     int64_t *by_step;         /* [K, S]: tokens that each step added */
 };
 
-/* When no further step is begun; where there is none, behind the first. */
+/* When no further step is begun; where there is none, after the first. */
 struct stop {
     const int64_t *until;   /* [S]: a row has so many tokens more */
     const int64_t *is_asked; /* somebody waits for the end */

@@ -60,7 +60,7 @@ def read(download: Download, tokens: TextTokens) -> ImportedCheckpoint:
 
 
 def chat_template(folder: Path) -> tuple[str, str]:
-    """What the folder's own template writes before and behind a text, whose speech then goes on."""
+    """What the folder's own template writes before and after a text, whose speech then goes on."""
     tokenizer = library("transformers").AutoTokenizer.from_pretrained(folder)
     if tokenizer.chat_template is None:
         raise ArtifactMismatch(

@@ -1,4 +1,4 @@
-"""NeuTTS: phonemes, behind those of the voice that it speaks like."""
+"""NeuTTS: phonemes, after those of the voice that it speaks like."""
 
 from __future__ import annotations
 

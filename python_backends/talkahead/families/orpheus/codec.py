@@ -1,4 +1,4 @@
-"""SNAC behind `Codec`: windows that cover its receptive field decode to the very samples of the whole.
+"""SNAC as a `Codec`: windows that cover its receptive field decode to the very samples of the whole.
 
 Its codes come in three rates: of a frame's seven, as the talker draws them, one is coarse, two are middle,
 four are fine. A fine code is a *latent* of `hop` / 4 samples.
@@ -115,7 +115,7 @@ class SnacCodec:
 
     @property
     def reach_frames(self) -> int:
-        """Frames before and behind a frame that are heard in it."""
+        """Frames before and after a frame that are heard in it."""
         return self.layout.reach_frames
 
     def speech_format(
@@ -136,7 +136,7 @@ class SnacCodec:
             steps_per_frame=_CODES,
         )
 
-    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+    def decode(self, windows: Sequence[CodecWindow], states: Sequence[object | None]) -> list[Decoded]:
         """Nothing is carried. A CPU decodes windows one by one: together they take more time (their tensors
         outgrow what the allocator keeps), and alone they are the same to the bit in any company.
         """

@@ -28,7 +28,7 @@ LATENTS = 4
 _RESIDUAL_REACH = 3 * (1 + 3 + 9)
 """Of a block's three convolutions of seven taps, in the samples that it makes."""
 _EDGE_REACH = 3
-"""Of the convolutions before the first block and behind the last one."""
+"""Of the convolutions before the first block and after the last one."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SnacLayout:
 
     @property
     def sizes(self) -> list[int]:
-        """Samples of a frame: latents, then behind each block."""
+        """Samples of a frame: latents, then after each block."""
         return list(accumulate(self.rates, mul, initial=LATENTS))
 
     @property
@@ -68,7 +68,7 @@ class SnacLayout:
 
     @property
     def reach_frames(self) -> int:
-        """Frames before and behind a frame that are heard in it."""
+        """Frames before and after a frame that are heard in it."""
         heard = self._endless(range(self.hop))[0]
         return math.ceil((max(-heard.start, heard.stop - LATENTS) + _EDGE_REACH) / LATENTS)
 

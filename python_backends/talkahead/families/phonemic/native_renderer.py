@@ -43,7 +43,7 @@ class NativeRenderer(Renderer):
         count, subframes = spectra.voice.shape[:2]
         samples = subframes * self.hop
         hertz, tail = hertz.contiguous(), Tail(*(part.contiguous() for part in tail))
-        behind = Tail(*map(torch.empty_like, tail))
+        after = Tail(*map(torch.empty_like, tail))
         room = {
             "samples": torch.empty(self.size - self.hop + samples),
             "turns": torch.empty(samples + VECTOR),
@@ -57,7 +57,7 @@ class NativeRenderer(Renderer):
             **_addresses(spectra._asdict()),
             **{f"{name}_stride": part.stride(1) for name, part in spectra._asdict().items()},
             before=_Tail(**_addresses(tail._asdict())),
-            behind=_Tail(**_addresses(behind._asdict())),
+            after=_Tail(**_addresses(after._asdict())),
             **_addresses(room),
         )
         source = torch.empty(count, subframes, self.bins_size)
@@ -72,7 +72,7 @@ class NativeRenderer(Renderer):
         self._library.talkahead_lay_pieces(
             byref(self._native), byref(runs), pieces.data_ptr(), audio.data_ptr()
         )
-        return audio, behind
+        return audio, after
 
 
 def _addresses(tensors: Mapping[str, Tensor]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Symbols to the talker's prompt, and behind them the codes of a recording in the talker's own embedding."""
+"""Symbols to the talker's prompt, and after them the codes of a recording in the talker's own embedding."""
 
 from __future__ import annotations
 

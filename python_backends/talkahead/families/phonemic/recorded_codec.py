@@ -61,11 +61,11 @@ class RecordedRenderer:
         kinds = len(Spectra._fields)
 
         def flat(hertz: Tensor, frames: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
-            audio, behind = renderer(Spectra(*parts[:kinds]), hertz, Tail(*parts[kinds:]), frames)
-            return audio, *behind
+            audio, after = renderer(Spectra(*parts[:kinds]), hertz, Tail(*parts[kinds:]), frames)
+            return audio, *after
 
         self._call = RecordedFunction(flat, recorder)
 
     def __call__(self, spectra: Spectra, hertz: Tensor, tail: Tail, frames: Tensor) -> tuple[Tensor, Tail]:
-        audio, *behind = self._call(hertz, frames, *spectra, *tail)
-        return audio, Tail(*behind)
+        audio, *after = self._call(hertz, frames, *spectra, *tail)
+        return audio, Tail(*after)

@@ -77,7 +77,7 @@ def speech_format(config: SpectralConfig, silence: int, max_positions: int) -> S
 
 @dataclass(frozen=True)
 class _State:
-    """Behind a run: what the blocks saw last [blocks, BEFORE, W], and the renderer's tail."""
+    """After a run: what the blocks saw last [blocks, BEFORE, W], and the renderer's tail."""
 
     seen: Tensor
     tail: Tail
@@ -99,8 +99,8 @@ class _Runs:
 
     @classmethod
     def of(cls, windows: Sequence[CodecWindow], lookahead: int, step: int = 1) -> _Runs:
-        """A run goes from the frame behind the first new one, or from an utterance's first frame, to the one
-        behind the last. Rows are as long as the longest, up to a multiple of `step` frames."""
+        """A run goes from the frame after the first new one, or from an utterance's first frame, to the one
+        after the last. Rows are as long as the longest, up to a multiple of `step` frames."""
         begins = np.array([window.position == 0 for window in windows])
         unheard = np.array([window.context for window in windows]) * begins
         frames = unheard + np.array([window.new for window in windows]) + begins
@@ -192,19 +192,19 @@ class SpectralCodec:
             self._renderers[speed] = made if recorder is None else RecordedRenderer(made, recorder)
         return self._renderers[speed]
 
-    def decode(self, windows: Sequence[CodecWindow], carries: Sequence[object | None]) -> list[Decoded]:
+    def decode(self, windows: Sequence[CodecWindow], states: Sequence[object | None]) -> list[Decoded]:
         """The network has all windows at once, a renderer those of one speed and one voice."""
         runs = _Runs.of(windows, self._network.config.lookahead, self._step).to(self._device)
-        states = list(map(_state, carries))
+        before = list(map(_state, states))
         decoded: dict[int, Decoded] = {}
         with torch.inference_mode():
-            made = self._made(runs, states)
+            made = self._made(runs, before)
             for (speed, voice), rows in _by_manner(windows).items():
                 renderer = self.renderer(speed)
-                tails = _joined_tails(renderer, [states[row] for row in rows])
+                tails = _joined_tails(renderer, [before[row] for row in rows])
                 sound = made.of(rows).in_timbre(self._timbres.get(voice))
-                audio, *behind = self._rendered(renderer, sound, tails)
-                for row, samples, *tail in zip(rows, audio, *behind, strict=True):
+                audio, *after = self._rendered(renderer, sound, tails)
+                for row, samples, *tail in zip(rows, audio, *after, strict=True):
                     new = _new_part(windows[row], samples, renderer.frame_hop)
                     decoded[row] = Decoded(new, _State(made.seen[row], Tail(*tail)))
         return [decoded[row] for row in range(len(windows))]
@@ -224,9 +224,9 @@ class SpectralCodec:
     def _rendered(
         renderer: Renderer | RecordedRenderer, made: _Made, tails: Tail
     ) -> tuple[Samples | Tensor, ...]:
-        """Audio [B, N], and the tails behind it."""
-        audio, behind = renderer(made.spectra, made.hertz, tails, made.frames)
-        return audio.float().clamp(-1.0, 1.0).cpu().numpy(), *behind
+        """Audio [B, N], and the tails after it."""
+        audio, after = renderer(made.spectra, made.hertz, tails, made.frames)
+        return audio.float().clamp(-1.0, 1.0).cpu().numpy(), *after
 
     def encode(self, audio: Samples) -> Frames:
         raise TalkaheadError("this voice's codec has no encoder: nothing is spoken like a recording")
@@ -272,6 +272,6 @@ def _new_part(window: CodecWindow, samples: Samples, hop: int) -> Samples:
     return samples[start : start + window.new * hop]
 
 
-def _state(carry: object | None) -> _State | None:
-    assert carry is None or isinstance(carry, _State)
-    return carry
+def _state(state: object | None) -> _State | None:
+    assert state is None or isinstance(state, _State)
+    return state

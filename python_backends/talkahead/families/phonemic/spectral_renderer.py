@@ -33,7 +33,7 @@ LOUDEST = 7.0
 
 class Tail(NamedTuple):
     """What a run leaves to the next: pulses and overlapping pieces [B, L - H] around its end, the phase of
-    the pulses, in periods, float64 [B], and the place in the utterance of the frame behind it, int64 [B]."""
+    the pulses, in periods, float64 [B], and the place in the utterance of the frame after it, int64 [B]."""
 
     pulses: Tensor
     pieces: Tensor
@@ -114,8 +114,8 @@ class Renderer(nn.Module):
         return functional.pad(pieces, (room // 2, room - room // 2)) if room else pieces
 
     def _pulses(self, hertz: Tensor, tail: Tail) -> tuple[Tensor, Tensor]:
-        """Every harmonic below 11 kHz at unit strength: pulses behind those of the tail, [B, L - H + S * H],
-        and the phase before each new one and behind the last, [B, S * H + 1]."""
+        """Every harmonic below 11 kHz at unit strength: pulses after those of the tail, [B, L - H + S * H],
+        and the phase before each new one and after the last, [B, S * H + 1]."""
         steps = self._path(hertz)
         passed = functional.pad((steps.double() / self.rate_hz).cumsum(1), (1, 0))
         phase = tail.phase[:, None] + passed

@@ -382,14 +382,14 @@ static const float *logits_of(const struct step *step, int64_t stream, int64_t n
     return step->logits + (stream * step->nodes + node) * step->vocabulary;
 }
 
-/* Key of a draw for the token behind a node of this depth. */
+/* Key of a draw for the token after a node of this depth. */
 static uint64_t key_behind(const struct step *step, int64_t stream, int64_t trial, int64_t depth, int64_t purpose) {
     uint64_t key = step->keys[stream];
     if (trial) key = draw_key(key, trial, step->trial_purpose, step->num_purposes);
     return draw_key(key, step->positions[stream] + depth + 1, purpose, step->num_purposes);
 }
 
-/* The first child of a node behind `before`, or -1. */
+/* The first child of a node after `before`, or -1. */
 static int64_t next_child(const struct step *step, int64_t node, int64_t before) {
     for (int64_t child = before + 1; child < step->nodes; child++)
         if (step->parents[child] == node) return child;
@@ -400,7 +400,7 @@ static struct support support_of(const struct step *step, int64_t stream, int64_
     return supported(logits_of(step, stream, node), step->vocabulary, step->settings, stream, room);
 }
 
-/* What plain decoding draws behind a node. */
+/* What plain decoding draws after a node. */
 static int64_t plain_draw(const struct step *step, int64_t stream, int64_t node, int64_t depth, struct room room) {
     struct support support = support_of(step, stream, node, room);
     return first_of(&support, key_behind(step, stream, 0, depth, step->token_purpose));
@@ -431,7 +431,7 @@ int talkahead_match(const struct matching *own) {
     return 0;
 }
 
-/* How a node passes: it is among the draws behind its parent, or, if `top_k` is not 0, among the best tokens there. */
+/* How a node passes: it is among the draws after its parent, or, if `top_k` is not 0, among the best tokens there. */
 struct leniency {
     int64_t top_k, eos_top_k, eos;
 };
@@ -456,7 +456,7 @@ struct visit {
     double log_likelihood;
 };
 
-/* Visit what passes below a node; returns the first draw behind it. */
+/* Visit what passes below a node; returns the first draw after it. */
 static int64_t visit_children(const struct step *step, const struct leniency *leniency, int64_t stream, int64_t node,
                               struct visit *visits, struct room room) {
     const int64_t *tokens = step->tokens + stream * step->nodes;

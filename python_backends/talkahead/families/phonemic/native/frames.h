@@ -18,7 +18,7 @@ struct block {
 
 static int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Rows of `count` values, each `stride` behind the one before, as words of `packing` values. */
+/* Rows of `count` values, each `stride` after the one before, as words of `packing` values. */
 static void lay_down(int64_t packing, const float *from, int64_t stride, int64_t rows, int64_t count, word *to) {
     for (int64_t row = 0; row < rows; row++, from += stride, to += count / packing)
         if (packing == 1) memcpy(to, from, (size_t)count * sizeof *to);

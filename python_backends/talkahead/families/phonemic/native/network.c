@@ -59,7 +59,7 @@ int64_t talkahead_network_bytes(const struct network *network) {
     return lay_out_network(network, 0, &room);
 }
 
-/* frames [rows, W] changed by a block, which sees `before` [BEFORE, W] and writes what it sees of them behind that. */
+/* frames [rows, W] changed by a block, which sees `before` [BEFORE, W] and writes what it sees of them after that. */
 static void run_block(const struct network *network, const struct block *block, int64_t rows, float *before,
                       struct network_room *room) {
     int64_t width = network->width;

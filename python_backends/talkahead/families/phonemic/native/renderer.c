@@ -24,11 +24,11 @@ struct tail {
 
 struct runs {
     int64_t count, subframes;
-    const int64_t *frames;                       /* [B]; behind them is padding */
+    const int64_t *frames;                       /* [B]; after them is padding */
     const float *hertz;                          /* [B, S + 2] */
     const float *voice, *breath, *rest, *phase;  /* rows of K for each subframe */
     int64_t voice_stride, breath_stride, rest_stride, phase_stride; /* from one to the next */
-    struct tail before, behind;
+    struct tail before, after;
     float *samples, *turns, *steps; /* room: [L - H + S H], and whole vectors of [S H] twice */
 };
 
@@ -67,7 +67,7 @@ INLINE vec cosine(vec x) {
 /* Whole numbers down, for a divisor of 2. */
 INLINE int64_t half_of(int64_t number) { return (number - (number & 1)) / 2; }
 
-/* Pitch of each sample [S H] between the centres of subframes, hertz [S + 2], from half a subframe behind the first one
+/* Pitch of each sample [S H] between the centres of subframes, hertz [S + 2], from half a subframe after the first one
  * on; beside an unvoiced subframe, a voiced one keeps its pitch up to halfway. */
 static void draw_path(const float *hertz, int64_t subframes, int64_t hop, float *path) {
     for (int64_t subframe = 0; subframe <= subframes; subframe++) {
@@ -81,7 +81,7 @@ static void draw_path(const float *hertz, int64_t subframes, int64_t hop, float 
     }
 }
 
-/* Every harmonic at unit strength, [S H] from a phase on, in periods; returns the phase behind `kept` samples. */
+/* Every harmonic at unit strength, [S H] from a phase on, in periods; returns the phase after `kept` samples. */
 static double sound_pulses(const struct renderer *renderer, const struct runs *runs, const float *hertz, double phase,
                            int64_t kept, float *to) {
     int64_t hop = renderer->hop, count = runs->subframes * hop;
@@ -107,7 +107,7 @@ static double sound_pulses(const struct renderer *renderer, const struct runs *r
     return kept_phase - floor(kept_phase);
 }
 
-/* source [B, S, N]: pulses behind those of the tail, as they are looked at. */
+/* source [B, S, N]: pulses after those of the tail, as they are looked at. */
 void talkahead_sound_source(const struct renderer *renderer, const struct runs *runs, float *source) {
     int64_t hop = renderer->hop, size = renderer->size, spectrum = renderer->spectrum, overlap = size - hop;
     int64_t ahead = half_of(spectrum - size), first = ahead > 0 ? ahead : 0;
@@ -116,9 +116,9 @@ void talkahead_sound_source(const struct renderer *renderer, const struct runs *
         float *pulses = runs->samples;
         int64_t kept = SUBFRAMES * hop * runs->frames[row];
         memcpy(pulses, runs->before.pulses + row * overlap, (size_t)overlap * sizeof *pulses);
-        runs->behind.phase[row] = sound_pulses(renderer, runs, runs->hertz + row * (runs->subframes + 2),
+        runs->after.phase[row] = sound_pulses(renderer, runs, runs->hertz + row * (runs->subframes + 2),
                                                runs->before.phase[row], kept, pulses + overlap);
-        memcpy(runs->behind.pulses + row * overlap, pulses + kept, (size_t)overlap * sizeof *pulses);
+        memcpy(runs->after.pulses + row * overlap, pulses + kept, (size_t)overlap * sizeof *pulses);
         for (int64_t subframe = 0; subframe < runs->subframes; subframe++, source += spectrum) {
             const float *own = pulses + subframe * hop - ahead;
             for (int64_t i = 0; i < first; i++) source[i] = 0;
@@ -180,7 +180,7 @@ void talkahead_lay_pieces(const struct renderer *renderer, const struct runs *ru
             for (int64_t i = first; i < beyond; i++) to[i] += own[i] * shown[i];
         }
         for (int64_t i = 0; i < count; i++) audio[i] = summed[i] < -1 ? -1 : summed[i] > 1 ? 1 : summed[i];
-        memcpy(runs->behind.pieces + row * overlap, summed + kept, (size_t)overlap * sizeof *summed);
-        runs->behind.place[row] = runs->before.place[row] + runs->frames[row];
+        memcpy(runs->after.pieces + row * overlap, summed + kept, (size_t)overlap * sizeof *summed);
+        runs->after.place[row] = runs->before.place[row] + runs->frames[row];
     }
 }

@@ -5,7 +5,7 @@
 
 #include "frames.h"
 
-#define BEFORE 2 /* symbols that a block sees before its own, and behind it */
+#define BEFORE 2 /* symbols that a block sees before its own, and after it */
 #define AROUND (2 * BEFORE + 1)
 #define LEVELS 3 /* of prosody, that a symbol has */
 
@@ -20,9 +20,9 @@ struct text_encoder {
     int64_t entering;                        /* values in a word of what enters products */
     int64_t num_symbols, num_levels, num_voices;
     const float *symbols, *levels, *voices;  /* [symbols, W], [LEVELS, levels, W], [voices, W] */
-    const float *start;                      /* [W]: what stands behind the last symbol, but for the voice */
+    const float *start;                      /* [W]: what stands after the last symbol, but for the voice */
     const struct block *local;               /* [count], of AROUND symbols side by side */
-    const struct wide_block *wide;           /* [count], each behind its local one */
+    const struct wide_block *wide;           /* [count], each after its local one */
     struct norm norm;
 };
 

@@ -16,14 +16,14 @@ LEFT_AFTER_S = 600.0
 
 @dataclass(frozen=True)
 class _Kept:
-    carry: object
+    state: object
     position: int
     """Of the frame that the next window must begin with."""
     at: float
 
 
-class Carries:
-    """Carries by stream; one that has ended, or was left, is forgotten."""
+class CodecStates:
+    """By stream; one that has ended, or was left, is forgotten."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -39,13 +39,13 @@ class Carries:
         kept = self._kept.get(header.stream_key)
         if kept is None or kept.position != header.position:
             raise TalkaheadError(f"the window before position {header.position} was not decoded here")
-        return kept.carry
+        return kept.state
 
-    def keep(self, header: WindowHeader, carry: object) -> None:
+    def keep(self, header: WindowHeader, state: object) -> None:
         """After a window has been decoded."""
         key, now = header.stream_key, self._clock()
         self._kept.pop(key, None)
         if not header.last:
-            self._kept[key] = _Kept(carry, header.position + header.new, now)
+            self._kept[key] = _Kept(state, header.position + header.new, now)
         while self._kept and now - next(iter(self._kept.values())).at > LEFT_AFTER_S:
             self._kept.popitem(last=False)

@@ -28,7 +28,7 @@ from instruments.recording import Recording
 from instruments.setting import Setting
 
 _CUT_S = AFTER_S / 5
-"""One frame. The corpus has AFTER_S of silence behind the speech; with less than this, speech was cut."""
+"""One frame. The corpus has AFTER_S of silence after the speech; with less than this, speech was cut."""
 _LATE_S = AFTER_S + 0.25
 
 
@@ -45,13 +45,13 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True)
-class Hearing:
+class Evaluation:
     """One sentence as it was spoken.
 
     Args:
         edits: between the words heard and those of the text, of which there are `words`.
         p808: DNSMOS.
-        tail_s: silence behind the speech.
+        tail_s: silence after the speech.
     """
 
     duration_s: float
@@ -105,20 +105,20 @@ class Listener:
     def _scorer(self) -> OpinionScorer:
         return OpinionScorer()
 
-    def hear(self, sentence: Sentence, frames: Sequence[int]) -> Hearing:
+    def hear(self, sentence: Sentence, frames: Sequence[int]) -> Evaluation:
         """What the codec makes of these codes."""
         path = self._path(sentence, json.dumps(list(frames)))
         if not path.exists():
             codes = np.array(frames, np.int64)[:, None]
             (made,) = self._codec.decode([CodecWindow.whole(codes)], [None])
             self._keep(path, sentence, Recording(made.audio, self._format.sample_rate_hz))
-        return Hearing(**json.loads(path.read_text(encoding="utf-8")))
+        return Evaluation(**json.loads(path.read_text(encoding="utf-8")))
 
-    def hear_teacher(self, sentence: Sentence) -> Hearing:
+    def hear_teacher(self, sentence: Sentence) -> Evaluation:
         path = self._path(sentence, "teacher")
         if not path.exists():
             self._keep(path, sentence, self._taught(sentence))
-        return Hearing(**json.loads(path.read_text(encoding="utf-8")))
+        return Evaluation(**json.loads(path.read_text(encoding="utf-8")))
 
     def _path(self, sentence: Sentence, spoken: str) -> Path:
         parts = (self._setting.digest, sentence.words, sentence.voice, spoken)
@@ -133,7 +133,7 @@ class Listener:
         self.num_heard += 1
         errors = WordErrors.between(sentence.words, self._ear.hear(recording))
         _, beyond = speech_span(recording.samples, recording.rate_hz)
-        heard = Hearing(
+        heard = Evaluation(
             duration_s=recording.seconds,
             teacher_s=self._taught(sentence).seconds,
             edits=errors.edits,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 from talkahead.launcher.addresses import Addresses
-from talkahead.launcher.syllable import Syllable
+from talkahead.launcher.health_check import HealthCheck
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -37,15 +37,15 @@ class Pages(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def syllable() -> Iterator[Syllable]:
+def check() -> Iterator[HealthCheck]:
     Pages.may_answer.set()
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]
-        syllable = Syllable(Addresses("127.0.0.1", 0, port, 0))
-        syllable.ear.settimeout(10)
-        yield syllable
-        syllable.close()
+        check = HealthCheck(Addresses("127.0.0.1", 0, port, 0))
+        check.results.settimeout(10)
+        yield check
+        check.close()
         server.shutdown()
 
 
@@ -57,35 +57,35 @@ def syllable() -> Iterator[Syllable]:
     ],
 )
 def test_a_syllable_says_what_became_of_it(
-    syllable: Syllable, answer: str, failure: str, monkeypatch: pytest.MonkeyPatch
+    check: HealthCheck, answer: str, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Pages, "answer", answer)
     for _ in range(2):
-        syllable.say()
-        assert syllable.heard() == failure
+        check.start()
+        assert check.result() == failure
 
 
 def test_where_there_are_no_voices_it_is_spoken_like_a_recording(
-    syllable: Syllable, monkeypatch: pytest.MonkeyPatch
+    check: HealthCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Pages, "voices", {"voices": [], "sample_rate_hz": 24_000})
-    syllable.say()
-    assert syllable.heard() == ""
+    check.start()
+    assert check.result() == ""
 
 
 def test_a_server_that_is_gone_is_a_failure() -> None:
-    syllable = Syllable(Addresses("127.0.0.1", 0, 1, 0))
-    syllable.ear.settimeout(10)
-    syllable.say()
-    assert "ConnectionRefusedError" in syllable.heard()
-    syllable.close()
+    check = HealthCheck(Addresses("127.0.0.1", 0, 1, 0))
+    check.results.settimeout(10)
+    check.start()
+    assert "ConnectionRefusedError" in check.result()
+    check.close()
 
 
-def test_nobody_waits_for_one_that_is_not_over(syllable: Syllable) -> None:
+def test_nobody_waits_for_one_that_is_not_over(check: HealthCheck) -> None:
     Pages.may_answer.clear()
-    syllable.say()
-    syllable.ear.setblocking(False)
+    check.start()
+    check.results.setblocking(False)
     with pytest.raises(BlockingIOError):
-        syllable.heard()
-    syllable.close()
+        check.result()
+    check.close()
     Pages.may_answer.set()

@@ -1,4 +1,4 @@
-"""A syllable, by the way that clients take: does the server speak?"""
+"""A syllable, spoken by the way that clients take: does the server speak?"""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ def is_well(failure: str) -> bool:
     return any(refusal in failure for refusal in _REFUSALS)
 
 
-class Syllable:
-    """Spoken off its caller's thread: `ear` becomes readable once it was spoken, or was not."""
+class HealthCheck:
+    """Spoken off its caller's thread: `results` becomes readable once it was spoken, or was not."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
-        self.ear, self._mouth = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.results, self._told = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.is_open = False
         """It was asked for, and nobody has heard what became of it."""
 
-    def say(self) -> None:
+    def start(self) -> None:
         """One at a time."""
         self.is_open = True
-        threading.Thread(target=self._say, name="syllable", daemon=True).start()
+        threading.Thread(target=self._say, name="health check", daemon=True).start()
 
-    def heard(self) -> str:
+    def result(self) -> str:
         """Why the last one was not spoken; empty when it was."""
         self.is_open = False
-        return self.ear.recv(_SHOWN_BYTES).decode(errors="replace")
+        return self.results.recv(_SHOWN_BYTES).decode(errors="replace")
 
     def close(self) -> None:
         """One that is being spoken is not waited for."""
-        for end in (self.ear, self._mouth):
+        for end in (self.results, self._told):
             end.close()
 
     def _say(self) -> None:
         failure = self._addresses.speak(SPEECH_MODEL, TEXT, {"max_seconds": _SECONDS, **self._recording()})
         with suppress(OSError):  # nobody listens any more
-            self._mouth.send((failure or "").encode()[:_SHOWN_BYTES])
+            self._told.send((failure or "").encode()[:_SHOWN_BYTES])
 
     def _recording(self) -> dict[str, object]:
         """To speak like, where there are no named voices: of noise, for what it says is of no account."""

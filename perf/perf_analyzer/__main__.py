@@ -1,4 +1,4 @@
-"""`python -m perf.perf_analyzer`: NVIDIA's own load generator, on the ensemble or on one model alone.
+"""`python -m perf.perf_analyzer`: NVIDIA's own load generator, on the ensemble and on each model alone.
 
 Several numbers of streams that ask again when they have been answered (`--streams`), and rates of requests
 that wait for nobody (`--rates`). First responses are read from its profile. `tts` is asked by our own
@@ -45,24 +45,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server_at(options.server, options.metrics, options.serve_option, repository) as server,
         tempfile.TemporaryDirectory(prefix="perf-analyzer-") as folder,
     ):
-        analyzer = Analyzer(Path(folder), server.grpc, options.model)
-        found = list(_measure(server, analyzer, options))
+        analyzer = Analyzer(Path(folder), server.grpc)
+        found = [one for model in options.models for one in _measure(model, server, analyzer, options)]
     print(report.table([one.row() for one in found]))
-    settings = {name: getattr(options, name) for name in ("model", "requests", "seconds", "voice")}
+    settings = {name: getattr(options, name) for name in ("models", "requests", "seconds", "voice")}
     pairs = {pair for one in found for pair in one.pairs}
     report.save(options.out, "perf_analyzer", environment.drafting(repository, pairs), settings, found)
     return 0
 
 
-def _measure(server: Server, analyzer: Analyzer, options: argparse.Namespace) -> Iterator[Profile]:
+def _measure(
+    model: str, server: Server, analyzer: Analyzer, options: argparse.Namespace
+) -> Iterator[Profile]:
     """Each kind of load with the texts that our own generators have for it."""
     streams = [Offer(streams=one, requests=options.requests * one) for one in options.streams]
     rates = [Offer(rate=one, requests=max(1, round(one * options.seconds))) for one in options.rates]
     for offers, texts in ((streams, TEXTS), (rates, Length.MIXED.texts)):
-        entries = _ENTRIES[options.model](server, options, texts) if offers else []
+        entries = _ENTRIES[model](server, options, texts) if offers else []
         for offer in offers:
-            profile = analyzer.run(offer, entries)
-            own = _own_first_ms(server, offer, options) if options.model == TTS else None
+            profile = analyzer.run(model, offer, entries)
+            own = _own_first_ms(server, offer, options) if model == TTS else None
             yield replace(profile, own_first_ms=own)
 
 
@@ -88,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_server_options(parser)
     add = parser.add_argument
-    add("--model", choices=_ENTRIES, default=TTS, help="(%(default)s)")
+    add("--models", choices=_ENTRIES, nargs="+", default=list(_ENTRIES), help="(all of them)")
     add("--streams", type=at_least(1), nargs="*", default=[1, 4, 16], metavar="N", help="at once (1 4 16)")
     add("--rates", type=float, nargs="*", default=[], metavar="R", help="requests a second (none)")
     add("--requests", type=at_least(1), default=20, help="of each stream (%(default)s)")

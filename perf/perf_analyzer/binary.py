@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -43,22 +43,18 @@ class Offer:
 class Analyzer:
     """The binary with its libraries and its input, in a folder of its own."""
 
-    def __init__(self, folder: Path, server: str, model: str) -> None:
-        self._folder, self._server, self._model = folder, server, model
+    def __init__(self, folder: Path, server: str) -> None:
+        self._folder, self._server = folder, server
         self._binary = _binary()
         _link_libraries(folder)
 
-    @property
-    def _parameters(self) -> Mapping[str, int]:
-        return PATIENT if self._model == FRONTEND else {}
-
-    def run(self, offer: Offer, entries: Sequence[Entry]) -> Profile:
-        note = f"perf_analyzer: {self._model}, {offer.name}, {offer.requests} requests"
+    def run(self, model: str, offer: Offer, entries: Sequence[Entry]) -> Profile:
+        note = f"perf_analyzer: {model}, {offer.name}, {offer.requests} requests"
         print(note, file=sys.stderr, flush=True)
         asked, exported = self._folder / "requests.json", self._folder / "profile.json"
         asked.write_text(json.dumps({"data": list(entries)}), encoding="utf-8")
         done = subprocess.run(
-            self._command(offer, asked, exported),
+            self._command(model, offer, asked, exported),
             env={**os.environ, "LD_LIBRARY_PATH": f"{self._folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"},
             capture_output=True,
             encoding="utf-8",
@@ -70,13 +66,14 @@ class Analyzer:
         (experiment,) = json.loads(exported.read_text(encoding="utf-8"))["experiments"]
         # It holds all audio as decimal numbers, and is large.
         exported.unlink()
-        return Profile.of(self._model, experiment)
+        return Profile.of(model, experiment)
 
-    def _command(self, offer: Offer, asked: Path, exported: Path) -> list[str]:
+    def _command(self, model: str, offer: Offer, asked: Path, exported: Path) -> list[str]:
+        parameters = PATIENT if model == FRONTEND else {}
         return [
-            self._binary, "-m", self._model, "-u", self._server, "-i", "grpc", "--async",
-            *(["--streaming"] if self._model in _DECOUPLED else []), *offer.arguments,
-            *(f"--request-parameter={name}:{value}:int" for name, value in self._parameters.items()),
+            self._binary, "-m", model, "-u", self._server, "-i", "grpc", "--async",
+            *(["--streaming"] if model in _DECOUPLED else []), *offer.arguments,
+            *(f"--request-parameter={name}:{value}:int" for name, value in parameters.items()),
             "--request-count", str(offer.requests), "--input-data", str(asked),
             "--profile-export-file", str(exported),
         ]  # fmt: skip

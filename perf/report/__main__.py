@@ -79,6 +79,14 @@ CHAPTERS = (
         pictures.draw_rates,
     ),
     Chapter(
+        "As NVIDIA's perf_analyzer sees it",
+        "perf_analyzer",
+        "python -m perf.perf_analyzer --rates 4 8",
+        "The ensemble, and each model alone, read from the profile that it exports; beside it what our own "
+        "generators see of the same load, one after the other.",
+        tables.by_perf_analyzer,
+    ),
+    Chapter(
         "By the length of texts",
         "lengths",
         "python -m perf.load --rates 4 --lengths short medium long mixed --spacing even "

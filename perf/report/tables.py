@@ -110,6 +110,26 @@ def by_lengths(report: Report) -> str:
     )
 
 
+def by_perf_analyzer(report: Report) -> str:
+    """Each model under each load; of speech, our own generator's first chunk beside it."""
+    return markdown(
+        [
+            {
+                "model": one["model"],
+                "load": f"{one['value']:g} {'at once' if one['mode'] == 'concurrency' else 'a second'}",
+                "requests/s": f"{one['requests_per_s']:.1f}",
+                "first response, p50 / p95": _both(one["first_ms"]),
+                "last response, p50 / p95": _both(one["last_ms"]),
+                "first chunk as we see it, p50": _shown(one["own_first_ms"], ".0f", " ms"),
+                "of theirs": _shown(
+                    one["own_first_ms"] and one["own_first_ms"] / one["first_ms"]["p50"], ".2f"
+                ),
+            }
+            for one in report["results"]
+        ]
+    )
+
+
 def _level(one: dict[str, Any]) -> dict[str, str]:
     return {
         "": one["configuration"],

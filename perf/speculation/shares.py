@@ -19,7 +19,7 @@ from perf.speculation.installation import Installation
 from perf.speculation.methods import PLAIN, Method
 from perf.speculation.plan import DRAFT_LM, HEADLINE_SIZE, HEADLINE_TOP_K, near
 from perf.speculation.runner import Loop, Runner
-from perf.speculation.speed import Stopwatch, TimedStep
+from perf.speculation.speed import StepInParts, Stopwatch
 
 _NODES = 8
 """Of a tree of heads."""
@@ -81,7 +81,7 @@ class _Watch(Stopwatch):
         return self.steps_s - self.drafts_s - self.forwards_s
 
 
-class _Step(TimedStep):
+class _Step(StepInParts):
     _watch: _Watch
 
     def _score(self, trees: Sequence[TokenTree], rows: Rows) -> list[Scored]:

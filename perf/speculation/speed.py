@@ -46,10 +46,10 @@ class Stopwatch:
 
 
 class TimedStep(DecodeStep):
-    """Tells how long it took."""
+    """Tells how long it took, all in one call where it is as it is served."""
 
     def __init__(self, watch: Stopwatch, backbone: Backbone, drafter: Drafter, verifier: Verifier) -> None:
-        super().__init__(backbone, TimedDrafter(drafter, watch), verifier)
+        super().__init__(backbone, drafter, verifier)
         self._watch = watch
 
     def admit(self, admissions: list[Admission]) -> npt.NDArray[np.int64]:
@@ -66,7 +66,14 @@ class TimedStep(DecodeStep):
         return drawn
 
 
-class TimedDrafter:
+class StepInParts(TimedStep):
+    """Taken operation by operation, so that its drafter can be timed."""
+
+    def __init__(self, watch: Stopwatch, backbone: Backbone, drafter: Drafter, verifier: Verifier) -> None:
+        super().__init__(watch, backbone, _TimedDrafter(drafter, watch), verifier)
+
+
+class _TimedDrafter:
     """A drafter whose share of a step is taken."""
 
     def __init__(self, drafter: Drafter, watch: Stopwatch) -> None:
@@ -97,6 +104,7 @@ class Run:
         frames: that a listener hears.
         committed: tokens that steps drew, the end of speech among them, the first of an utterance not.
         row_steps: steps times rows.
+        drafts_s: of `steps_s`; 0 where steps are one call.
     """
 
     frames: int
@@ -116,16 +124,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Speed:
-    """A method and plain decoding, repeat by repeat, `streams` at once."""
+    """A method and plain decoding, repeat by repeat, `streams` at once.
+
+    Args:
+        in_parts: the method once more, in steps whose drafter is timed.
+    """
 
     streams: int
     plain: tuple[Run, ...]
     own: tuple[Run, ...]
+    in_parts: Run
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         runs = {name: tuple(Run(**run) for run in fields[name]) for name in ("plain", "own")}
-        return cls(fields["streams"], **runs)
+        return cls(fields["streams"], **runs, in_parts=Run(**fields["in_parts"]))
 
     @property
     def speedups(self) -> list[float]:
@@ -151,8 +164,8 @@ class Speed:
 
     @property
     def rho_draft(self) -> float:
-        """The drafter's part of it."""
-        return self.rho * sum(run.drafts_s for run in self.own) / sum(run.steps_s for run in self.own)
+        """The drafter's part of it, by its share of steps in parts."""
+        return self.rho * self.in_parts.drafts_s / self.in_parts.steps_s
 
     @property
     def expected(self) -> float:
@@ -190,13 +203,21 @@ def measure(runner: Runner, method: Method, streams: int, sentences: int, seeds:
         for name in sorted(sides, reverse=bool(turn % 2)):
             who, loop = sides[name]
             runs[name].append(_run(runner, loop, who, sentences, seed))
-    return Speed(streams, tuple(runs["plain"]), tuple(runs["own"]))
+    in_parts = _run(runner, sides["own"][1], method, sentences, seeds[0], StepInParts)
+    return Speed(streams, tuple(runs["plain"]), tuple(runs["own"]), in_parts)
 
 
-def _run(runner: Runner, loop: Loop, method: Method, sentences: int, seed: int) -> Run:
+def _run(
+    runner: Runner,
+    loop: Loop,
+    method: Method,
+    sentences: int,
+    seed: int,
+    step: type[TimedStep] = TimedStep,
+) -> Run:
     watch = Stopwatch()
     wall, cpu = time.perf_counter(), time.thread_time()
-    said = runner.speak(loop, method, range(sentences), seed, partial(TimedStep, watch))
+    said = runner.speak(loop, method, range(sentences), seed, partial(step, watch))
     cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
     tokens = sum(len(one.tokens) for one in said)
     return Run(

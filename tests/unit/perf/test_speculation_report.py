@@ -63,7 +63,7 @@ def _row(part: Part, draft: str, verifier: str, streams: int = 1, **changes: Any
         note="",
         quality_options=None,
         quality=Quality.of(_speech(1), _speech(0)),
-        speed=Speed(streams, (run,), (run,)),
+        speed=Speed(streams, (run,), (run,), run),
         hashes={"talker": "abc"},
     )
     return replace(row, **changes)

@@ -22,7 +22,7 @@ from talkahead.speculation.sampling import SamplingSettings, draw
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
 from perf.speculation.accept_all import AcceptAllVerifier
-from perf.speculation.speed import Run, Speed, Stopwatch, TimedStep
+from perf.speculation.speed import Run, Speed, StepInParts, Stopwatch, TimedStep
 
 CONFIG = DecoderConfig(24, 23, 16, 16, 2, 1, 1, 16)
 ROWS, VOCABULARY = 3, 11
@@ -71,7 +71,7 @@ def test_of_a_tree_not_everything_can_be_spoken() -> None:
         AcceptAllVerifier().accept(tree, _scored(3), _context())
 
 
-def _speak(watch: Stopwatch | None, verifier: Verifier) -> list[Utterance]:
+def _speak(watch: Stopwatch | None, verifier: Verifier, step: type[TimedStep] = TimedStep) -> list[Utterance]:
     torch.manual_seed(0)
     talker = Llama(CONFIG).eval().requires_grad_(False)
     for weight in talker.parameters():
@@ -83,15 +83,18 @@ def _speak(watch: Stopwatch | None, verifier: Verifier) -> list[Utterance]:
     sampling = RequestOptions(temperature=0.7)
     if watch is None:
         return speak(decoder, drafter, verifier, prompts, sampling, 3)
-    return speak(decoder, drafter, verifier, prompts, sampling, 3, partial(TimedStep, watch))
+    return speak(decoder, drafter, verifier, prompts, sampling, 3, partial(step, watch))
 
 
 def test_taking_the_time_changes_nothing_and_counts_every_step() -> None:
-    watch = Stopwatch()
-    timed, plain = _speak(watch, MatchVerifier()), _speak(None, MatchVerifier())
-    assert [one.tokens for one in timed] == [one.tokens for one in plain]
-    assert watch.row_steps == sum(one.steps for one in timed)
-    assert 0 < watch.drafts_s < watch.steps_s and watch.prompts_s > 0
+    plain = _speak(None, MatchVerifier())
+    for step in (TimedStep, StepInParts):
+        watch = Stopwatch()
+        timed = _speak(watch, MatchVerifier(), step)
+        assert [one.tokens for one in timed] == [one.tokens for one in plain]
+        assert watch.row_steps == sum(one.steps for one in timed)
+        assert watch.steps_s > 0 and watch.prompts_s > 0
+        assert (0 < watch.drafts_s < watch.steps_s) is (step is StepInParts)
 
 
 def test_everything_accepted_takes_a_third_of_the_steps() -> None:
@@ -108,9 +111,9 @@ def test_speed_is_compared_within_each_repeat() -> None:
     """The second repeat ran on a machine half as fast."""
     plain, own = (
         (_run(1.0, 1000), _run(2.0, 1000)),
-        (_run(0.5, 400, drafts_s=0.1), _run(1.0, 400, drafts_s=0.2)),
+        (_run(0.5, 400), _run(1.0, 400)),
     )
-    speed = Speed(1, plain, own)
+    speed = Speed(1, plain, own, in_parts=_run(1.0, 400, drafts_s=0.2))
     assert speed.speedups == speed.wall_speedups == [2.0, 2.0]
     assert speed.committed_per_step == 2.5
     assert speed.rho == pytest.approx(1.25) and speed.rho_draft == pytest.approx(0.25)
@@ -118,7 +121,7 @@ def test_speed_is_compared_within_each_repeat() -> None:
 
 
 def test_time_outside_steps_is_told() -> None:
-    speed = Speed(1, (_run(1.3, 1000, prompts_s=0.3),), (_run(0.8, 400, prompts_s=0.3),))
+    speed = Speed(1, (_run(1.3, 1000, prompts_s=0.3),), (_run(0.8, 400, prompts_s=0.3),), _run(0.8, 400))
     assert speed.expected == pytest.approx(2.0) and speed.speedups[0] == pytest.approx(1.625)
     assert speed.note == (
         "own: 38 % of the time in prompts, 62 % in steps; plain: 23 % of the time in prompts, 77 % in steps"

@@ -617,7 +617,7 @@ struct weighing {
     const struct outcome *outcome;
 };
 
-/* rejection_walk.py
+/* rejection.py
  *
  * `draft` [S, N, V] is what each node was drawn from; null: each was certain.
  */

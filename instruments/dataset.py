@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from talkahead.draft_training.lesson import IGNORE
+from talkahead.errors import TalkaheadError
 from torch import Tensor
 from torch.nn import functional
 
@@ -44,6 +45,9 @@ class Dataset:
     """Reads one split of a prepared file."""
 
     def __init__(self, path: Path, split: str) -> None:
+        """Raises TalkaheadError where it has not been made."""
+        if not path.exists():
+            raise TalkaheadError(f"{path} is missing; make it: python -m training.code_corpus")
         data = np.load(path)
         self.voice_names = tuple(str(name) for name in data["voice_names"])
         self._symbols, self._frames, self._spoken = data["symbols"], data["frames"], data["spoken"]

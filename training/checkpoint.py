@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from talkahead.errors import TalkaheadError
 from torch import Tensor, nn
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """A training that cannot begin, or go on, ends with the sentence that says why."""
+    try:
+        yield
+    except TalkaheadError as error:
+        sys.exit(f"error: {error}")
 
 
 def go_on_from(module: nn.Module, found: Mapping[str, Tensor]) -> None:

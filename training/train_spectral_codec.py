@@ -20,6 +20,7 @@ from talkahead.draft_training.kept_memory import keep_freed_memory
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.draft_training.schedule import Schedule
 from talkahead.draft_training.training_state import TrainingState
+from talkahead.errors import TalkaheadError
 from talkahead.families.phonemic.spectral_decoder import (
     SUBFRAMES,
     Pitch,
@@ -33,7 +34,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from instruments.neural_teacher import NeuralTeacher
 from training.band_importance import band_importance
-from training.checkpoint import report
+from training.checkpoint import report, told_plainly
 from training.growth import grown_codec
 from training.spectral_autoencoder import PROSODY_FEATURES, FrameEncoder, SpectralAutoencoder
 from training.spectral_corpus import Floats, Row, rows
@@ -155,7 +156,7 @@ class Corpus:
     def __init__(self, folder: Path, frames: int) -> None:
         self._shards, self._frames = sorted(folder.glob("[0-9]*.npz")), frames
         if not self._shards:
-            raise FileNotFoundError(f"{folder} has no shards; make them: python -m training.spectral_corpus")
+            raise TalkaheadError(f"{folder} has no shards; make them: python -m training.spectral_corpus")
 
     def batches(self, seed: int) -> Iterator[Batch]:
         draw = np.random.default_rng(seed)
@@ -318,7 +319,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    train(options)
+    with told_plainly():
+        train(options)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from instruments.dataset import STEP, Batch, Dataset
-from training.checkpoint import go_on_from, report
+from training.checkpoint import go_on_from, report, told_plainly
 from training.compiled_layers import compile_layers
 from training.growth import nearest_codes, recoded, with_key_value_heads
 from training.running_weights import running_mean
@@ -46,6 +47,8 @@ of 1.4 million symbols none lasts for over 25 frames, and the pause that closes 
 in 1 % of the utterances, else none: hence its window."""
 _JUDGED = 12
 """Held-out batches at most: of few, short utterances would count too much."""
+_KEPT_EVERY = 100
+"""Steps, of which a training that is stopped loses fewer."""
 _DRAFT_PLACES = 1_024
 """That draft heads learn from in a step."""
 _TABLES = ("embed_tokens", "lm_head", "linears", "symbols", "prosody", "voices")
@@ -212,7 +215,7 @@ def train(options: argparse.Namespace) -> None:
                     f"{losses.attention.item():.3f}, {pace:.2f} s a step",
                     flush=True,
                 )
-            if step % 100 == 0:
+            if step % _KEPT_EVERY == 0:
                 checkpoint.save(step)
                 keep(kept, held_out, step, options)
             if step == options.steps:
@@ -262,7 +265,7 @@ def keep(voice: Voice, held_out: Dataset, step: int, options: argparse.Namespace
     report(options.out / "talker.report.json", step, metrics)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="training.train_talker", description=__doc__)
     parser.add_argument("--dataset", type=Path, default=Path("build/training/dataset.npz"))
     parser.add_argument("--codec", type=Path, default=Path("build/training/codec"))
@@ -310,7 +313,9 @@ def main() -> None:
     parser.add_argument("--drafting", type=float, default=0.2, help="weight of the draft heads' losses")
     parser.add_argument("--guidance", type=float, default=0.3, help="weight of the guided attention")
     parser.add_argument("--seed", type=int, default=1)
-    train(parser.parse_args())
+    options = parser.parse_args(arguments)
+    with told_plainly():
+        train(options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from talkahead.errors import TalkaheadError
+
 
 class TrainingState:
     """One file that holds module, optimisers and step, and what else a run notes; `save` replaces it in one
@@ -19,13 +21,23 @@ class TrainingState:
         """Tensors, numbers, texts, and lists and dicts of them, as the last `save` left them."""
 
     def resume(self) -> int:
-        """Restores the newest state, if there is one; returns the number of steps already done."""
+        """Restores the newest state, if there is one; returns the number of steps already done.
+
+        Raises:
+            TalkaheadError: it is of another shape.
+        """
         if not self._path.exists():
             return 0
         state: dict[str, Any] = torch.load(self._path, weights_only=True)
-        self._module.load_state_dict(state["module"])
-        for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        try:
+            self._module.load_state_dict(state["module"])
+            for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+        except (RuntimeError, ValueError) as error:
+            raise TalkaheadError(
+                f"{self._path} is of a training of another shape, and cannot be gone on with: give its "
+                "options again, or remove it"
+            ) from error
         self.notes = state.get("notes", {})
         return int(state["step"])
 

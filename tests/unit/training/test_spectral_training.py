@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from talkahead.errors import TalkaheadError
 from talkahead.families.phonemic.spectral_decoder import SpectralConfig
 
 from instruments.dataset import Dataset
@@ -101,7 +102,7 @@ def test_a_talker_learns_from_codes_and_the_symbols_that_they_speak(tmp_path: Pa
 
 
 def test_a_corpus_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"python -m training\.spectral_corpus"):
+    with pytest.raises(TalkaheadError, match=r"python -m training\.spectral_corpus"):
         Corpus(tmp_path, 400)
 
 

@@ -14,10 +14,9 @@ from talkahead.drafting.calibrated_trees import CalibratedTrees
 from talkahead.drafting.draft_files import WEIGHTS
 from talkahead.drafting.draft_heads import DraftHeads, weights_of
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
-from talkahead.drafting.heads_drafter import HeadsDrafter
+from talkahead.drafting.heads_drafter import HeadsDrafter, SizedHeadsDrafter
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.rank_paths import RankTree
-from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.manifest import sha256
 from talkahead.native_library import NativeUnavailable
 from talkahead.speculation.contracts import Drafter

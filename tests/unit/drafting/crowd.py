@@ -16,11 +16,11 @@ from talkahead.drafting.draft_heads import weights_of
 from talkahead.drafting.draft_lm_kind import draft_lm_drafter
 from talkahead.drafting.draft_pool import DraftOptions, DraftPool
 from talkahead.drafting.draft_sizes import DraftSizes
+from talkahead.drafting.heads_drafter import SizedHeadsDrafter
 from talkahead.drafting.mtp_kind import mtp_drafter
 from talkahead.drafting.native_heads import NativeHeads
 from talkahead.drafting.offer import Offer
 from talkahead.drafting.rank_paths import RankTree
-from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.engine.decode_step import Admission, DecodeStep
 from talkahead.engine.engine_telemetry import NoTelemetry
 from talkahead.engine.method import Method

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from talkahead.drafting.heads_drafter import SizedHeadsDrafter
 from talkahead.drafting.rank_paths import RankTree
-from talkahead.drafting.sized_heads import SizedHeadsDrafter
 from talkahead.speculation.contracts import Context, DraftRequest
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.sampling import SamplingSettings

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import pytest
 
 from perf.perf_analyzer.profile import Profile
+from perf.report import tables
 
 MS = 1_000_000
 
@@ -41,3 +44,13 @@ def test_a_model_without_audio_ends_with_its_last_response() -> None:
     profile = Profile.of("frontend", experiment)
     assert (profile.first_samples_ms, profile.last_samples_ms, profile.pairs) == ((3.0,), (8.0,), {})
     assert profile.row()["load"] == "2.5/s"
+
+
+def test_the_page_has_every_model_and_what_our_own_generator_saw() -> None:
+    request = {"timestamp": 0, "response_timestamps": [4 * MS, 8 * MS], "response_outputs": [{}, {}]}
+    experiment = {"experiment": {"mode": "concurrency", "value": 4}, "requests": [request] * 3}
+    alone = Profile.of("frontend", experiment)
+    heard = replace(alone, model="tts", own_first_ms=5.0)
+    told = tables.by_perf_analyzer({"results": [asdict(heard), asdict(alone)]}).splitlines()
+    assert told[2] == "| tts | 4 at once | 375.0 | 4 / 4 ms | 8 / 8 ms | 5 ms | 1.25 |"
+    assert told[3] == "| frontend | 4 at once | 375.0 | 4 / 4 ms | 8 / 8 ms | - | - |"

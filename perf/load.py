@@ -167,8 +167,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--beside", type=way, action="append", default=[], metavar="NAME=VALUE,...",
         help="request parameters of what it is compared with by turns; repeatable")  # fmt: skip
     add("--change", type=setting, action="append", default=[], metavar="MODEL.NAME=VALUE",
-        help="a parameter of a model's config.pbtxt in another server, which gets the requests of --beside, "
-        "or the same ones; repeatable")  # fmt: skip
+        help="a parameter of a model's config.pbtxt, or max_batch_size, in another server, which gets the "
+        "requests of --beside, or the same ones; repeatable")  # fmt: skip
     add("--out", type=Path, default=Path("perf/results/load.json"), help="(%(default)s)")
     return parser
 

@@ -121,6 +121,14 @@ CHAPTERS = (
         pictures.draw_rates,
     ),
     Chapter(
+        "Windows together, and one by one",
+        "batches",
+        "python -m perf.load --rates 8 12 16 --change vocoder.max_batch_size=1 "
+        "--out perf/results/batches.json",
+        "What waits for the vocoder is decoded together; beside it, a server that decodes one window a pass.",
+        tables.by_rates,
+    ),
+    Chapter(
         "Deadlines, and first in, first out",
         "order",
         "python -m perf.load --change talker.max_lead_ms=0 --beside drafter=none "

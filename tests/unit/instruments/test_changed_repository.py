@@ -37,6 +37,12 @@ def test_all_else_is_as_it_was(real: Path, tmp_path: Path) -> None:
     assert parameters_of(real / "talker") == {"slots": "16"}
 
 
+def test_what_triton_hands_over_at_a_time_is_no_parameter(real: Path, tmp_path: Path) -> None:
+    made = changed_repository(real, tmp_path / "made", {"talker.max_batch_size": "4", "talker.slots": "1"})
+    config = (made / "talker" / "config.pbtxt").read_text()
+    assert config.startswith("max_batch_size: 4\n") and parameters_of(made / "talker") == {"slots": "1"}
+
+
 @pytest.mark.parametrize("place", ["singer.slots", "talker", "slots"])
 def test_what_no_model_has_is_refused(place: str, real: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is no parameter; allowed: MODEL.NAME of talker, vocoder"):

@@ -64,19 +64,18 @@ def _measure(
         entries = _ENTRIES[model](server, options, texts) if offers else []
         for offer in offers:
             profile = analyzer.run(model, offer, entries)
-            own = _own_first_ms(server, offer, options) if model == TTS else None
+            own = _own_first_ms(server, offer, profile.asked_per_s, options) if model == TTS else None
             yield replace(profile, own_first_ms=own)
 
 
-def _own_first_ms(server: Server, offer: Offer, options: argparse.Namespace) -> float:
-    """By our own generators."""
+def _own_first_ms(server: Server, offer: Offer, rate: float, options: argparse.Namespace) -> float:
+    """By our own generators, of requests as many a second as perf_analyzer has really sent."""
     if offer.streams is not None:
         load = Load(Mode.CLOSED, offer.streams, options.seconds, options.voice, {})
         [cell] = by_turns([Configuration.of(server, {})], load, slices=1)
         return cell.first_chunk_ms.p50
-    assert offer.rate is not None
-    print(f"our own: {offer.name}", file=sys.stderr, flush=True)
-    asked = OpenLoad(offer.rate, options.seconds, Spacing.POISSON, Length.MIXED, options.voice)
+    print(f"our own: {rate:.2f} requests/s", file=sys.stderr, flush=True)
+    asked = OpenLoad(rate, options.seconds, Spacing.POISSON, Length.MIXED, options.voice)
     answers = open_loop.run(server.grpc, asked, {}, part=0)
     heard = [one.figures for one in answers.utterances if one.figures is not None]
     return report.Spread.of([one.first_chunk_ms for one in heard]).p50

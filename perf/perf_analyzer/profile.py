@@ -24,6 +24,7 @@ class Profile:
 
     Args:
         mode, value: `concurrency`: so many at once; `request_rate`: so many a second, which wait for nobody.
+        asked_per_s: requests a second, from the first to the last: a random schedule of few is not its rate.
         pairs: drafter and verifier that the server reports, and in how many requests; of `tts`.
         last_ms: of the response with the last audio, or the last one.
         own_first_ms: the median first chunk that our generator sees under the same load; None: it was not
@@ -36,6 +37,7 @@ class Profile:
     pairs: dict[str, int]
     requests: int
     requests_per_s: float
+    asked_per_s: float
     first_ms: Spread
     last_ms: Spread
     first_samples_ms: tuple[float, ...]
@@ -50,7 +52,8 @@ class Profile:
             for position in (lambda request: 0, _last_audio)
         )
         ends = [request["response_timestamps"][-1] for request in requests]
-        wall_ns = max(ends) - min(request["timestamp"] for request in requests)
+        begins = [request["timestamp"] for request in requests]
+        asking_ns, wall_ns = max(begins) - min(begins), max(ends) - min(begins)
         return cls(
             model=model,
             mode=str(experiment["experiment"]["mode"]),
@@ -58,6 +61,7 @@ class Profile:
             pairs=dict(Counter(_pair(request) for request in requests if _has(request, STATS.name))),
             requests=len(requests),
             requests_per_s=1e9 * len(requests) / wall_ns,
+            asked_per_s=1e9 * (len(requests) - 1) / max(1, asking_ns),
             first_ms=Spread.of(first),
             last_ms=Spread.of(last),
             first_samples_ms=first,
@@ -70,6 +74,7 @@ class Profile:
             "model": self.model,
             "load": f"{self.value:g} at once" if self.mode == "concurrency" else f"{self.value:g}/s",
             "requests": str(self.requests),
+            "asked/s": f"{self.asked_per_s:.2f}",
             "requests/s": f"{self.requests_per_s:.2f}",
             "first response p50": f"{self.first_ms.p50:.1f} ms",
             "first p95": f"{self.first_ms.p95:.1f} ms",

@@ -117,6 +117,7 @@ def by_perf_analyzer(report: Report) -> str:
             {
                 "model": one["model"],
                 "load": f"{one['value']:g} {'at once' if one['mode'] == 'concurrency' else 'a second'}",
+                "asked/s": f"{one['asked_per_s']:.1f}",
                 "requests/s": f"{one['requests_per_s']:.1f}",
                 "first response, p50 / p95": _both(one["first_ms"]),
                 "last response, p50 / p95": _both(one["last_ms"]),

@@ -66,6 +66,7 @@ class Rejection:
         self._coarsening = coarsening
         self._bias = bias
         self._target = probabilities(scored.logits, context.settings)  # [B, N, V]
+        self._allowed = scored.logits > -torch.inf  # what no rule forbids, [B, N, V]
         self._lines = torch.arange(tree.num_rows, device=self._target.device)
         self._nodes = torch.zeros_like(self._lines)  # where each row is, [B]
         self._is_walking = torch.ones_like(self._lines, dtype=torch.bool)
@@ -92,17 +93,23 @@ class Rejection:
         for order in range(width):
             child = children[:, order]
             is_tried = self._is_walking & (self._nodes == parents) & (child >= 0)
-            self._try(child.clamp_min(0), is_tried, keys, order)
+            self._try(child.clamp_min(0), is_tried, self._allowed[self._lines, parents], keys, order)
         self._is_walking = self._is_walking & (self._nodes != parents)
 
-    def _try(self, child: Tensor, is_tried: Tensor, keys: Tensor, order: int) -> None:
-        """Accept the child, or take what it might have been from what is left."""
+    def _try(self, child: Tensor, is_tried: Tensor, allowed: Tensor, keys: Tensor, order: int) -> None:
+        """Accept the child, or take what it might have been from what is left.
+
+        A forbidden token, which a draft may have proposed, stands for no label: it is refused, however
+        lenient the verifier, and what remains is drawn as if it wore one that the target never has.
+        """
         tokens, draft = self._draft(child)
+        draft = torch.where(allowed, draft, 0.0)
         chance, choice = (uniforms(keys, torch.tensor(2 * order + which)) for which in (0, 1))
         label = self._coarsening.label(tokens, choice)[:, None]
         proposed = self._coarsening.masses(draft)
         p, q = proposed.gather(1, label)[:, 0], self._left.gather(1, label)[:, 0]
-        is_accepted = is_tried & (chance * p < q + self._bias * p)
+        is_allowed = allowed.gather(1, tokens[:, None])[:, 0]
+        is_accepted = is_tried & is_allowed & (chance * p < q + self._bias * p)
         is_refused = is_tried & ~is_accepted
         self._left = torch.where(is_refused[:, None], _without(self._left, proposed), self._left)
         self._nodes = torch.where(is_accepted, child, self._nodes)

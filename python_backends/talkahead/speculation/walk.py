@@ -39,8 +39,9 @@ class Walk(Protocol):
     ) -> Accepted:
         """Try a node's children in turn until one is accepted; if none is, draw what is left.
 
-        A child is accepted when a uniform number is below q / p + `bias` of its label. A position's noise is
-        its own, and no position is settled twice: what is drawn is independent of what was refused before.
+        A child is accepted when a uniform number is below q / p + `bias` of its label; never where a rule
+        forbids it, which gives it a logit of -inf. A position's noise is its own, and no position is settled
+        twice: what is drawn is independent of what was refused before.
 
         Args:
             groups: compare groups of tokens instead of tokens.

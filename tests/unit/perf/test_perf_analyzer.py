@@ -25,7 +25,7 @@ def test_reads_first_and_last_audio_from_the_profile() -> None:
     assert profile.first_samples_ms == (40.0, 60.0) and profile.last_samples_ms == (100.0, 60.0)
     assert (profile.value, profile.requests, profile.first_ms.p50) == (2, 2, 50.0)
     assert profile.pairs == {"draft_lm+ratio": 2}
-    assert profile.requests_per_s == pytest.approx(2 / 0.16)
+    assert profile.requests_per_s == pytest.approx(2 / 0.16) and profile.asked_per_s == pytest.approx(1 / 0.1)
 
 
 def test_a_stream_without_an_end_is_refused() -> None:
@@ -47,10 +47,13 @@ def test_a_model_without_audio_ends_with_its_last_response() -> None:
 
 
 def test_the_page_has_every_model_and_what_our_own_generator_saw() -> None:
-    request = {"timestamp": 0, "response_timestamps": [4 * MS, 8 * MS], "response_outputs": [{}, {}]}
-    experiment = {"experiment": {"mode": "concurrency", "value": 4}, "requests": [request] * 3}
+    requests = [
+        {"timestamp": at, "response_timestamps": [at + 4 * MS, at + 8 * MS], "response_outputs": [{}, {}]}
+        for at in (0, 4 * MS, 8 * MS)
+    ]
+    experiment = {"experiment": {"mode": "concurrency", "value": 4}, "requests": requests}
     alone = Profile.of("frontend", experiment)
     heard = replace(alone, model="tts", own_first_ms=5.0)
     told = tables.by_perf_analyzer({"results": [asdict(heard), asdict(alone)]}).splitlines()
-    assert told[2] == "| tts | 4 at once | 375.0 | 4 / 4 ms | 8 / 8 ms | 5 ms | 1.25 |"
-    assert told[3] == "| frontend | 4 at once | 375.0 | 4 / 4 ms | 8 / 8 ms | - | - |"
+    assert told[2] == "| tts | 4 at once | 250.0 | 187.5 | 4 / 4 ms | 8 / 8 ms | 5 ms | 1.25 |"
+    assert told[3] == "| frontend | 4 at once | 250.0 | 187.5 | 4 / 4 ms | 8 / 8 ms | - | - |"

@@ -114,12 +114,22 @@ def test_given_the_prefix_groups_have_the_targets_probability(groups: Similarity
         before = tokens[:, depth]
 
 
+@pytest.mark.parametrize("forbidden", [[], [1, 5]], ids=["no rule", "rules"])
 @pytest.mark.parametrize("groups", [OVERLAPPING, PARTITION], ids=["overlapping", "partition"])
-def test_what_is_accepted_and_what_replaces_it_are_as_derived(groups: SimilarityGroups) -> None:
-    """After the root 2, one drafted token: accepted labels have min(P, Q), and refusals speak equation 10."""
-    roots = torch.full((ROWS, 1), 2)
-    tokens, counts, labels = one_step(groups, SampledDrafter(DRAFT, TreeShape((-1, 0))), roots)
-    q, p = transitions(TARGET, PLAIN)[2], transitions(DRAFT, PLAIN)[2]
+def test_what_is_accepted_and_what_replaces_it_are_as_derived(
+    groups: SimilarityGroups, forbidden: list[int]
+) -> None:
+    """After the root 2, one drafted token: accepted labels have min(P, Q), and refusals speak equation 10.
+
+    Of what rules forbid nothing is accepted, and P has no part of it.
+    """
+    roots, target = torch.full((ROWS, 1), 2), TARGET.clone()
+    target[:, forbidden] = -torch.inf
+    drafter = SampledDrafter(DRAFT, TreeShape((-1, 0)))
+    tokens, counts, labels = one_step(groups, drafter, roots, MarkovBackbone(target))
+    assert not torch.isin(tokens[:, 0], torch.tensor(forbidden)).any()
+    q, p = transitions(target, PLAIN)[2], transitions(DRAFT, PLAIN)[2]
+    p[forbidden] = 0.0
     coarse_q, coarse_p, weights = split(groups) @ q, split(groups) @ p, split(groups)
     replaced = ((coarse_q - coarse_p).clamp_min(0) / coarse_q) @ (weights * q)
     expected = torch.cat([torch.minimum(coarse_p, coarse_q), replaced])
@@ -133,7 +143,7 @@ def test_what_is_accepted_and_what_replaces_it_are_as_derived(groups: Similarity
     )
     assert excess(found, expected) < 1
     by_token = torch.minimum(p, q).sum()
-    assert expected[: groups.num_groups].sum() > by_token + 0.05, "groups accept more than tokens"
+    assert expected[: groups.num_groups].sum() > by_token, "groups accept more than tokens"
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,23 @@ def test_what_a_context_keeps_is_the_next_steps(walked: Walked, case: Case) -> N
         kept.positions.add_(in_c.counts)
 
 
+@pytest.mark.parametrize("walked", WALKS.values(), ids=WALKS.keys())
+def test_what_rules_forbid_is_never_spoken(walked: Walked, case: Case) -> None:
+    """Drafts know nothing of rules, and a lenient verifier takes what the target would never say."""
+    tree, scored, context = case
+    is_forbidden = torch.arange(VOCABULARY) % 3 == 0
+    ruled = Scored(scored.logits.masked_fill(is_forbidden, -torch.inf), scored.hidden)
+    in_c, in_torch = (walked(walk, tree, ruled, context) for walk in (native_walk, torch_walk))
+    for name in ("counts", "path", "next_roots"):
+        assert torch.equal(getattr(in_c, name), getattr(in_torch, name)), name
+    assert not is_forbidden[in_c.next_roots].any()
+    if len(tree.shape) > 1:
+        assert is_forbidden[tree.ids[:, 1:]].any()
+        on_path = torch.arange(in_c.path.shape[1]) < in_c.counts[:, None]
+        on_path[:, 0] = False  # the root was drawn under other rules
+        assert on_path.any() and not is_forbidden[tree.ids.gather(1, in_c.path)[on_path]].any()
+
+
 def test_c_adds_what_tensors_add(case: Case) -> None:
     tree, scored, context = case
     hidden = torch.randn(ROWS, tree.num_nodes, 16, generator=torch.Generator().manual_seed(2))

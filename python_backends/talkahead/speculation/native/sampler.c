@@ -529,13 +529,21 @@ static int64_t label_of(const struct labels *labels, int64_t token, double choic
     return label_at(labels, token, which < count ? which : count - 1);
 }
 
-/* Of a label, from what tokens are proposed with, [V]. */
-static float proposed_mass(const struct labels *labels, const float *proposed, int64_t label) {
+/* What tokens are proposed with, and what the target makes of them, both [V]: rules forbid those of -inf. */
+struct proposal {
+    const float *mass, *logits;
+};
+
+static int is_allowed(struct proposal proposal, int64_t token) { return proposal.logits[token] > -INFINITY; }
+
+/* Of a label. A forbidden token stands for none. */
+static float proposed_mass(const struct labels *labels, struct proposal proposal, int64_t label) {
     float sum = 0;
-    if (!labels->members) return proposed[label];
+    if (!labels->members) return is_allowed(proposal, label) ? proposal.mass[label] : 0;
     for (int64_t entry = labels->starts[label]; entry < labels->starts[label + 1]; entry++) {
         int64_t token = labels->members[entry];
-        if (proposed[token] > 0) sum += proposed[token] / num_labels(labels, token);
+        if (proposal.mass[token] > 0 && is_allowed(proposal, token))
+            sum += proposal.mass[token] / num_labels(labels, token);
     }
     return sum;
 }
@@ -573,7 +581,7 @@ static void meet(struct target *target, const struct labels *labels, struct supp
 }
 
 /* left = (left - what was proposed)+ to a sum of 1; rounding may leave nothing where both are the same. */
-static void subtract_draft(struct target *target, const struct labels *labels, const float *proposed) {
+static void subtract_draft(struct target *target, const struct labels *labels, struct proposal proposed) {
     double total = 0;
     for (int64_t place = 0; place < target->count; place++) {
         int64_t label = target->live[place];
@@ -634,14 +642,16 @@ int talkahead_ratio(const struct weighing *own) {
         int64_t node = 0, depth = 0, child = next_child(step, 0, 0), order = 0;
         while (child >= 0) {
             int64_t entry = stream * step->nodes + child, token = step->tokens[entry], label;
-            const float *proposed = draft ? draft + entry * step->vocabulary : certain;
+            struct proposal proposed = {draft ? draft + entry * step->vocabulary : certain,
+                                        logits_of(step, stream, node)};
             uint64_t key = key_behind(step, stream, 0, depth, step->accept_purpose);
             double p;
             if (!order) meet(&target, labels, support_of(step, stream, node, room));
             certain[token] = 1;
             label = label_of(labels, token, uniform(key, 2 * order + 1));
             p = proposed_mass(labels, proposed, label);
-            if (uniform(key, 2 * order) * p < target.left[label] + own->bias * p) {
+            if (is_allowed(proposed, token) &&
+                uniform(key, 2 * order) * p < target.left[label] + own->bias * p) {
                 node = child, depth++, order = 0;
                 child = next_child(step, node, node);
             } else {

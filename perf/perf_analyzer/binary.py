@@ -21,6 +21,10 @@ _LIBRARIES = {"libb64.so.0d": "libb64-", "libcudart.so.12": "libcudart-"}
 """What the binary links to beyond a plain system, and how the server's wheel names it."""
 
 
+_TRIES = 3
+"""Of a few short requests it now and then exports an empty file, and says that all is well."""
+
+
 @dataclass(frozen=True)
 class Offer:
     """A load: so many streams at once, or so many requests a second at random times."""
@@ -51,22 +55,35 @@ class Analyzer:
     def run(self, model: str, offer: Offer, entries: Sequence[Entry]) -> Profile:
         note = f"perf_analyzer: {model}, {offer.name}, {offer.requests} requests"
         print(note, file=sys.stderr, flush=True)
-        asked, exported = self._folder / "requests.json", self._folder / "profile.json"
+        asked = self._folder / "requests.json"
         asked.write_text(json.dumps({"data": list(entries)}), encoding="utf-8")
+        for _ in range(_TRIES):
+            written = self._export(self._command(model, offer, asked, self._exported))
+            if written:
+                (experiment,) = json.loads(written)["experiments"]
+                return Profile.of(model, experiment)
+            print("perf_analyzer wrote an empty profile; once more", file=sys.stderr, flush=True)
+        raise SystemExit(f"perf_analyzer wrote an empty profile {_TRIES} times")
+
+    @property
+    def _exported(self) -> Path:
+        return self._folder / "profile.json"
+
+    def _export(self, command: Sequence[str]) -> str:
+        """What it writes, which has all audio as decimal numbers, and is large; it does not stay."""
         done = subprocess.run(
-            self._command(model, offer, asked, exported),
+            command,
             env={**os.environ, "LD_LIBRARY_PATH": f"{self._folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"},
             capture_output=True,
             encoding="utf-8",
             errors="replace",
         )
-        if done.returncode or not exported.exists():
+        if done.returncode or not self._exported.exists():
             said = f"{done.stdout}{done.stderr}"
             raise SystemExit(f"perf_analyzer failed with status {done.returncode}:\n{said}")
-        (experiment,) = json.loads(exported.read_text(encoding="utf-8"))["experiments"]
-        # It holds all audio as decimal numbers, and is large.
-        exported.unlink()
-        return Profile.of(model, experiment)
+        written = self._exported.read_text(encoding="utf-8")
+        self._exported.unlink()
+        return written
 
     def _command(self, model: str, offer: Offer, asked: Path, exported: Path) -> list[str]:
         parameters = PATIENT if model == FRONTEND else {}

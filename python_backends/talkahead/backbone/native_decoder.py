@@ -195,10 +195,17 @@ class NativeDecoder(CachedDecoder):
         """Of `talkahead_decode`."""
         return self._library.address("talkahead_decode")
 
-    def share(self, threads: int) -> None:
-        """Have so many threads share each forward. Before anybody who keeps `addresses` or calls is told."""
+    def share(self, threads: int, prompts: int | None = None) -> None:
+        """Have so many threads share each forward. Before anybody who keeps `addresses` or calls is told.
+
+        Args:
+            prompts: of those over prompts; None: as many.
+        """
         self._model.helpers = helpers_of(threads)
-        self._workspace = Arena().take(self._library.talkahead_workspace_bytes(byref(self._model)))
+        self._reader = _Model.from_buffer_copy(self._model)  # what it points at, `_model` holds
+        self._reader.helpers = helpers_of(prompts or threads)
+        needed = (self._library.talkahead_workspace_bytes(byref(one)) for one in (self._model, self._reader))
+        self._workspace = Arena().take(max(needed))
 
     # Weights
 
@@ -430,11 +437,11 @@ class NativeDecoder(CachedDecoder):
         return scored
 
     def _decode(self, x: Tensor, batch: NativeStruct, wanted: _Wanted) -> tuple[Tensor, Tensor]:
-        """Logits [B, V] and hidden states [B or T, D] of rows x [T, D]."""
+        """Logits [B, V] and hidden states [B or T, D] of rows x [T, D], those of prompts."""
         hidden = torch.empty(len(x) if wanted is _Wanted.LAST_LOGITS else batch.count, self.hidden_size)
         logits = torch.empty(batch.count, self.vocab_size)
         failed = self._library.talkahead_decode(
-            byref(self._model),
+            byref(self._reader),
             self._workspace.data_ptr(),
             x.data_ptr(),
             byref(batch),

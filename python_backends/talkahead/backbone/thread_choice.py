@@ -20,9 +20,14 @@ from talkahead.speculation.token_tree import TokenTree
 _ENOUGH = 0.25
 """Of the time in which a stream's speech is heard: where its plain steps take no more on one thread, the
 other cores are the other models'. A talker of a billion weights takes more than one core has."""
+_SOON_S = 0.02
+"""That a short sentence's prompt may take on one thread. A longer one is shared by all cores: whoever is free
+takes the next part of it, so that a core which others keep busy costs nothing but its help."""
 _WORTH = 0.9
-"""Of a step's time, at most, with twice the threads."""
-_PROMPT, _WARM_UP, _STEPS = 8, 2, 5
+"""Of the time, at most, with twice the threads."""
+_BEFORE, _PROMPT = 8, 48
+"""Rows before the steps that are timed, and of the prompts: of a short sentence."""
+_WARM_UP, _TIMES = 2, 5
 
 
 @dataclass(frozen=True)
@@ -46,25 +51,32 @@ class ThreadChoice:
 
     def settle(
         self, backbone: Backbone, tokens_per_s: float, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        """Once it is loaded, and nobody speaks in it yet: one where that is enough, or else as many, by
-        doubling, as still make its steps faster; what is loaded later follows.
+    ) -> Threads:
+        """Once it is loaded, and nobody speaks in it yet. Steps have one where that is enough, or else as many,
+        by doubling, as still make them faster; what is loaded later follows. Prompts have as many, or, where
+        they would keep a listener waiting, all.
 
         Args:
             backbone: loaded with the threads that were claimed.
             tokens_per_s: of speech.
         """
-        most, threads = torch.get_num_threads(), 1
+        most = torch.get_num_threads()
         if self.told is not None or most == 1:
-            return
-        seconds = _step_s(backbone, threads, clock)
-        while seconds * tokens_per_s > _ENOUGH and threads < most:
-            more = min(2 * threads, most)
-            faster = _step_s(backbone, more, clock)
-            if faster > _WORTH * seconds:
-                break
-            threads, seconds = more, faster
-        _share(backbone, threads)
+            return Threads(most, most)
+        bench = _Bench(backbone, clock)
+        steps = prompts = _by_doubling(bench.step_s, most, _ENOUGH / tokens_per_s)
+        if isinstance(backbone, NativeDecoder) and bench.prompt_s(threads=1) > _SOON_S:
+            prompts = most
+        bench.share(steps, prompts)
+        return Threads(steps, prompts)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """That share a talker's steps, and its prompts."""
+
+    steps: int
+    prompts: int
 
 
 def most_threads() -> int:
@@ -72,21 +84,52 @@ def most_threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _share(backbone: Backbone, threads: int) -> None:
-    torch.set_num_threads(threads)
-    if isinstance(backbone, NativeDecoder):
-        backbone.share(threads)
+def _by_doubling(seconds_with: Callable[[int], float], most: int, enough_s: float) -> int:
+    threads, seconds = 1, seconds_with(1)
+    while seconds > enough_s and threads < most:
+        more = min(2 * threads, most)
+        faster = seconds_with(more)
+        if faster > _WORTH * seconds:
+            break
+        threads, seconds = more, faster
+    return threads
 
 
-def _step_s(backbone: Backbone, threads: int, clock: Callable[[], float]) -> float:
-    """A plain step of one stream, in seconds."""
-    _share(backbone, threads)
-    backbone.prefill([0], torch.zeros(1, _PROMPT, backbone.hidden_size), [_PROMPT])
-    root = TokenTree(torch.zeros(1, 1, 1, dtype=torch.int64, device=backbone.device))
-    row, samples = Rows.of([0], backbone.device), list[float]()
-    for _ in range(_WARM_UP + _STEPS):
-        before = clock()
-        backbone.score(root, row)
-        samples.append(clock() - before)
-    backbone.release(0)
-    return median(samples[_WARM_UP:])
+@dataclass(frozen=True)
+class _Bench:
+    """Times what a backbone does with so many threads, in seconds."""
+
+    backbone: Backbone
+    clock: Callable[[], float]
+
+    def share(self, steps: int, prompts: int) -> None:
+        torch.set_num_threads(steps)
+        if isinstance(self.backbone, NativeDecoder):
+            self.backbone.share(steps, prompts)
+
+    def step_s(self, threads: int) -> float:
+        """A plain step of one stream."""
+        self.share(threads, threads)
+        self._read(_BEFORE)
+        root = TokenTree(torch.zeros(1, 1, 1, dtype=torch.int64, device=self.backbone.device))
+        row = Rows.of([0], self.backbone.device)
+        taken = self._timed(lambda: self.backbone.score(root, row))
+        self.backbone.release(0)
+        return taken
+
+    def prompt_s(self, threads: int) -> float:
+        self.share(threads, threads)
+        taken = self._timed(lambda: self._read(_PROMPT))
+        self.backbone.release(0)
+        return taken
+
+    def _read(self, rows: int) -> None:
+        self.backbone.prefill([0], torch.zeros(1, rows, self.backbone.hidden_size), [rows])
+
+    def _timed(self, call: Callable[[], object]) -> float:
+        samples = list[float]()
+        for _ in range(_WARM_UP + _TIMES):
+            before = self.clock()
+            call()
+            samples.append(self.clock() - before)
+        return median(samples[_WARM_UP:])

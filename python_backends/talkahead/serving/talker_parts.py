@@ -75,8 +75,8 @@ class TalkerParts:
         offer = read_offer(config.folder)
         checkpoint = Checkpoint(verified(config.folder))
         backbone = _load_backbone(config, checkpoint, speech, tokens, device, offer)
-        threads.settle(backbone, speech.frames_per_s * speech.steps_per_frame)
-        note(f"talker: {torch.get_num_threads()} of {most_threads()} cores share its steps")
+        share = threads.settle(backbone, speech.frames_per_s * speech.steps_per_frame)
+        note(f"talker: of {most_threads()} cores {share.steps} share its steps, {share.prompts} its prompts")
         step = DecodeStep(
             backbone, NullDrafter(), MatchVerifier(), allowed=tokens.allowed, recorder=_recorder(backbone)
         )

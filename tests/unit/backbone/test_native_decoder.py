@@ -292,11 +292,11 @@ def test_no_bit_depends_on_the_number_of_threads(config: DecoderConfig, precisio
     """Prompts longer than a chunk and of one row, trees, chains and roots, and what is kept of them."""
     state, rows = make_state(config), Rows.of(range(4, 7))
 
-    def told(threads: int, loaded_for: int | None = None) -> list[Tensor]:
+    def told(threads: int, loaded_for: int | None = None, prompts: int | None = None) -> list[Tensor]:
         random.seed(11)
         generator = torch.Generator().manual_seed(11)
         decoder = make_native(config, state, precision, loaded_for or threads)
-        decoder.share(threads)
+        decoder.share(threads, prompts)
         found = [prefill(decoder, [4, 5, 6], make_prompts(decoder, 61, 1, 30))]
         for shape in (random_shape(9), ROOT_ALONE, TreeShape((-1, 0, 1, 2)), ROOT_ALONE):
             tokens = torch.randint(config.vocab_size, (3, len(shape), 1), generator=generator)
@@ -310,6 +310,8 @@ def test_no_bit_depends_on_the_number_of_threads(config: DecoderConfig, precisio
         assert all(torch.equal(*pair) for pair in zip(alone, told(threads), strict=True))
     for threads, loaded_for in ((1, 3), (3, 1)):
         assert all(torch.equal(*pair) for pair in zip(alone, told(threads, loaded_for), strict=True))
+    for threads, prompts in ((1, 3), (3, 1)):
+        assert all(torch.equal(*pair) for pair in zip(alone, told(threads, prompts=prompts), strict=True))
 
 
 def test_a_prompt_row_is_bitwise_the_step_it_could_have_been(served: NativeDecoder) -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from talkahead.backbone import thread_choice
 from talkahead.backbone.backbone import Backbone
-from talkahead.backbone.thread_choice import ThreadChoice
+from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.thread_choice import ThreadChoice, Threads
 
 CPU = torch.device("cpu")
 
@@ -44,6 +45,21 @@ class SlowTalker:
         self.is_free = True
 
 
+class NativeTalker(SlowTalker, NativeDecoder):
+    """Its prompts take what they are said to, too."""
+
+    def __init__(self, seconds: Mapping[int, float], reading: Mapping[int, float]) -> None:
+        SlowTalker.__init__(self, seconds)
+        self._reading = reading
+
+    def share(self, threads: int, prompts: int | None = None) -> None:
+        self.shared = Threads(threads, prompts or threads)
+
+    def prefill(self, slots: list[int], prompts: torch.Tensor, lengths: list[int]) -> None:  # type: ignore[override]
+        super().prefill(slots, prompts, lengths)
+        self.now += self._reading[self.shared.prompts]
+
+
 def settled(seconds: Mapping[int, float], told: int | None = None, tokens_per_s: float = 50.0) -> int:
     talker, choice = SlowTalker(seconds), ThreadChoice(told)
     choice.claim(CPU)
@@ -68,6 +84,15 @@ def test_no_more_than_enough_are_taken() -> None:
 
 def test_what_is_told_is_taken() -> None:
     assert settled({}, told=3) == 3
+
+
+@pytest.mark.parametrize(("seconds", "prompts"), [(0.1, 8), (0.02, 1)])
+def test_long_prompts_have_all_cores(seconds: float, prompts: int) -> None:
+    talker, choice = NativeTalker({1: 0.004}, {1: seconds}), ThreadChoice(None)
+    choice.claim(CPU)
+    found = choice.settle(cast(Backbone, talker), 50.0, talker.clock)
+    assert found == talker.shared == Threads(steps=1, prompts=prompts) and torch.get_num_threads() == 1
+    assert talker.is_free
 
 
 def test_a_device_has_one() -> None:

@@ -22,7 +22,7 @@ _LIBRARIES = {"libb64.so.0d": "libb64-", "libcudart.so.12": "libcudart-"}
 
 
 _TRIES = 3
-"""Of a few short requests it now and then exports an empty file, and says that all is well."""
+"""Now and then it exports half a file, or an empty one, and says that all is well."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,13 @@ class Analyzer:
         asked.write_text(json.dumps({"data": list(entries)}), encoding="utf-8")
         for _ in range(_TRIES):
             written = self._export(self._command(model, offer, asked, self._exported))
-            if written:
+            try:
                 (experiment,) = json.loads(written)["experiments"]
+            except json.JSONDecodeError as error:
+                print(f"perf_analyzer's profile is cut short ({error}); again", file=sys.stderr, flush=True)
+            else:
                 return Profile.of(model, experiment)
-            print("perf_analyzer wrote an empty profile; once more", file=sys.stderr, flush=True)
-        raise SystemExit(f"perf_analyzer wrote an empty profile {_TRIES} times")
+        raise SystemExit(f"perf_analyzer's profile was cut short {_TRIES} times")
 
     @property
     def _exported(self) -> Path:

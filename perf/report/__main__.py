@@ -84,8 +84,8 @@ CHAPTERS = (
         "python -m perf.perf_analyzer --rates 4 8",
         "The ensemble, and each model alone, read from the profile that it exports; beside it what our own "
         "generators see of the same load, one after the other. Ours are Python, take more of the cores that "
-        "the server has, and see later first chunks by that: with the server on one core and they on the "
-        "other, both see the same within 5 % at 4 and 16 at once (`perf_analyzer-apart.json`).",
+        "the server has, and see later first chunks by that: with the server on one core and them on the "
+        "other (`taskset`), both see the same within 5 % at 4 and 16 at once.",
         tables.by_perf_analyzer,
     ),
     Chapter(

@@ -24,8 +24,8 @@ from build_engines.__main__ import main
 
 SWITCHES = 4
 ENGINES = (NATIVE, ONNXRUNTIME)
-LONG = {"text": " ".join(SENTENCES * 2), "seed": 3}
-"""Some hundred seconds of speech in many segments, which are spoken while an engine is switched."""
+LONG = {"text": " ".join(SENTENCES * 4), "seed": 3}
+"""Minutes of speech in many segments, which are spoken while an engine is switched."""
 MEDIUM = {"text": " ".join(SENTENCES), "seed": 3}
 SHORT = {"text": SENTENCES[0], "seed": 4}
 

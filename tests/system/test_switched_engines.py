@@ -59,8 +59,9 @@ def client(server: Served) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def native(client: Client) -> Utterance:
-    """What the server says as it begins."""
+def native(server: Served, client: Client, key: Path) -> Utterance:
+    """What the server says as it begins, whichever test has been the first."""
+    assert switch(server, key, NATIVE)
     return speak(client, **LONG)
 
 

@@ -83,9 +83,10 @@ CHAPTERS = (
         "perf_analyzer",
         "python -m perf.perf_analyzer --rates 4 8",
         "The ensemble, and each model alone, read from the profile that it exports; beside it what our own "
-        "generators see of the same load, one after the other. Ours are Python, take more of the cores that "
-        "the server has, and see later first chunks by that: with the server on one core and them on the "
-        "other (`taskset`), both see the same within 5 % at 4 and 16 at once.",
+        "generators see of the same load, one after the other. On shared cores the two are up to a third "
+        "apart, either way, which is not explained in full: ours are Python, and take more of the server's "
+        "cores. With the server on one core and them on the other (`taskset`), both saw the same within 5 % "
+        "at 4 and 16 at once.",
         tables.by_perf_analyzer,
     ),
     Chapter(

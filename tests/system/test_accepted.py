@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import wave
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from public_folders import write_codec, write_llasa, write_neutts, write_orpheus
+
+from instruments.recording import Recording
 
 # SNAC's library scripts a function with torch.jit when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -33,7 +34,9 @@ def test_one_command_imports_compares_and_speaks(tmp_path: Path, family: str) ->
     command = [sys.executable, "-m", "talkahead", "accept", "talker", "codec", "--tokens", "30"]
     command += ["--sentences", "2", "--streams", "1", "2", "--max-seconds", "2"]
     if family == "neutts":
-        write_recording(tmp_path / "me.wav")
+        # Two seconds that are no speech: of random weights nobody can tell.
+        noise = np.random.default_rng(0).uniform(-0.2, 0.2, 2 * RATE_HZ).astype(np.float32)
+        Recording(noise, RATE_HZ).write(tmp_path / "me.wav")
         command += ["--recording", "me.wav", "--text", "Good morning."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -45,11 +48,3 @@ def test_one_command_imports_compares_and_speaks(tmp_path: Path, family: str) ->
     assert all(one["real_time_factor"] > 0 and one["first_chunk_ms"] > 0 for one in found["streams"])
     assert found["paragraph"] in done.stdout
     assert sorted(path.name for path in (tmp_path / "accepted").glob("*.wav")) == ["00.wav", "01.wav"]
-
-
-def write_recording(path: Path) -> None:
-    """Two seconds that are no speech: of random weights nobody can tell."""
-    samples = np.random.default_rng(0).integers(-6_000, 6_000, 2 * RATE_HZ)
-    with wave.open(str(path), "wb") as written:
-        written.setparams((1, 2, RATE_HZ, len(samples), "NONE", ""))
-        written.writeframes(samples.astype("<i2").tobytes())

@@ -66,7 +66,7 @@ class ThreadChoice:
             return Threads(most, most)
         bench = _Bench(backbone, clock)
         steps = prompts = _by_doubling(bench.step_s, most, _ENOUGH / tokens_per_s)
-        if isinstance(backbone, NativeDecoder) and bench.prompt_s(threads=1) > _SOON_S:
+        if steps < most and isinstance(backbone, NativeDecoder) and bench.prompt_s() > _SOON_S:
             prompts = most
         bench.share(steps, prompts)
         return Threads(steps, prompts)
@@ -98,19 +98,19 @@ def _by_doubling(seconds_with: Callable[[int], float], most: int, enough_s: floa
 
 @dataclass(frozen=True)
 class _Bench:
-    """Times what a backbone does with so many threads, in seconds."""
+    """Times what a backbone does, in seconds."""
 
     backbone: Backbone
     clock: Callable[[], float]
 
-    def share(self, steps: int, prompts: int) -> None:
+    def share(self, steps: int, prompts: int | None = None) -> None:
         torch.set_num_threads(steps)
         if isinstance(self.backbone, NativeDecoder):
             self.backbone.share(steps, prompts)
 
     def step_s(self, threads: int) -> float:
-        """A plain step of one stream."""
-        self.share(threads, threads)
+        """A plain step of one stream, with so many threads."""
+        self.share(threads)
         self._read(_BEFORE)
         root = TokenTree(torch.zeros(1, 1, 1, dtype=torch.int64, device=self.backbone.device))
         row = Rows.of([0], self.backbone.device)
@@ -118,8 +118,9 @@ class _Bench:
         self.backbone.release(0)
         return taken
 
-    def prompt_s(self, threads: int) -> float:
-        self.share(threads, threads)
+    def prompt_s(self) -> float:
+        """With one thread."""
+        self.share(1)
         taken = self._timed(lambda: self._read(_PROMPT))
         self.backbone.release(0)
         return taken

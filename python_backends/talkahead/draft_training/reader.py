@@ -82,7 +82,7 @@ class Reader:
         """Positions for that speech and its words."""
         return self.speech.max_positions - self.speech.segment_positions if self.goes_on else 0
 
-    def prompt_behind(self, passage: Passage, said: Passage, tokens: Sequence[int]) -> Tensor | None:
+    def prompt_after(self, passage: Passage, said: Passage, tokens: Sequence[int]) -> Tensor | None:
         """float32 [P, D], of a passage that goes on from another one and the tokens that it was spoken as, as
         after a reference; None where these are not whole, or too many."""
         *spoken, last = tokens

@@ -51,7 +51,7 @@ class SpeechGenerator:
         prompt = None
         if self.reader.goes_on and number % _EVERY == 0 <= before:
             own, said = (passages[place % len(passages)] for place in (number, before))
-            prompt = self.reader.prompt_behind(own, said, store[before].tokens.tolist())
+            prompt = self.reader.prompt_after(own, said, store[before].tokens.tolist())
         return self._prompt(number) if prompt is None else prompt
 
     def fill(

@@ -80,7 +80,7 @@ class Rejection:
         own = shape.on(self._lines.device)
         paths = own.paths[self._nodes].clamp_min(0)
         counts = own.depth_row[self._nodes] + 1
-        return Accepted(paths, counts, self._drawn_behind(counts)[:, None])
+        return Accepted(paths, counts, self._drawn_after(counts)[:, None])
 
     def _descend(self, depth: int, width: int) -> None:
         """Try the children of the rows that have come down to `depth`."""
@@ -90,10 +90,11 @@ class Rejection:
         if depth:
             masses = self._coarsening.masses(self._target[self._lines, parents])
             self._left = torch.where(self._is_walking[:, None], masses, self._left)
+        allowed = self._allowed[self._lines, parents]
         for order in range(width):
             child = children[:, order]
             is_tried = self._is_walking & (self._nodes == parents) & (child >= 0)
-            self._try(child.clamp_min(0), is_tried, self._allowed[self._lines, parents], keys, order)
+            self._try(child.clamp_min(0), is_tried, allowed, keys, order)
         self._is_walking = self._is_walking & (self._nodes != parents)
 
     def _try(self, child: Tensor, is_tried: Tensor, allowed: Tensor, keys: Tensor, order: int) -> None:
@@ -122,7 +123,7 @@ class Rejection:
             return tokens, self._tree.draft_probs[self._lines, nodes].to(self._target.dtype)
         return tokens, functional.one_hot(tokens, self._target.shape[2]).to(self._target.dtype)
 
-    def _drawn_behind(self, counts: Tensor) -> Tensor:
+    def _drawn_after(self, counts: Tensor) -> Tensor:
         """The token after each row's last node, int64 [B]: as in plain decoding, or from what is left."""
         target = self._target[self._lines, self._nodes]
         left = self._coarsening.token_weights(target, self._left)

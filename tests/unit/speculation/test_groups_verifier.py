@@ -114,10 +114,10 @@ def test_given_the_prefix_groups_have_the_targets_probability(groups: Similarity
         before = tokens[:, depth]
 
 
-@pytest.mark.parametrize("forbidden", [[], [1, 5]], ids=["no rule", "rules"])
+@pytest.mark.parametrize(("forbidden", "more"), [([], 0.05), ([1, 5], 0.0)], ids=["no rule", "rules"])
 @pytest.mark.parametrize("groups", [OVERLAPPING, PARTITION], ids=["overlapping", "partition"])
 def test_what_is_accepted_and_what_replaces_it_are_as_derived(
-    groups: SimilarityGroups, forbidden: list[int]
+    groups: SimilarityGroups, forbidden: list[int], more: float
 ) -> None:
     """After the root 2, one drafted token: accepted labels have min(P, Q), and refusals speak equation 10.
 
@@ -143,7 +143,7 @@ def test_what_is_accepted_and_what_replaces_it_are_as_derived(
     )
     assert excess(found, expected) < 1
     by_token = torch.minimum(p, q).sum()
-    assert expected[: groups.num_groups].sum() > by_token, "groups accept more than tokens"
+    assert expected[: groups.num_groups].sum() > by_token + more, "groups accept more than tokens"
 
 
 @pytest.mark.parametrize(

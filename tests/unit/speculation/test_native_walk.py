@@ -143,10 +143,14 @@ def _copied(context: Context) -> Context:
 
 
 def test_what_c_cannot_read_goes_to_tensors(case: Case) -> None:
-    _, scored, _ = case
+    tree, scored, context = case
+    double = Scored(scored.logits.double(), scored.hidden)
     assert walk_of(scored) is native_walk
-    assert walk_of(Scored(scored.logits.double(), scored.hidden)) is torch_walk
+    assert walk_of(double) is torch_walk
     assert walk_of(Scored(scored.logits, scored.hidden.bfloat16())) is torch_walk
+    for walked in WALKS.values():
+        of_double, of_single = (walked(walk_of(one), tree, one, context) for one in (double, scored))
+        assert torch.equal(of_double.counts, of_single.counts)
 
 
 def test_of_roots_alone_every_walk_is_plain_decoding(case: Case) -> None:

@@ -383,7 +383,7 @@ static const float *logits_of(const struct step *step, int64_t stream, int64_t n
 }
 
 /* Key of a draw for the token after a node of this depth. */
-static uint64_t key_behind(const struct step *step, int64_t stream, int64_t trial, int64_t depth, int64_t purpose) {
+static uint64_t key_after(const struct step *step, int64_t stream, int64_t trial, int64_t depth, int64_t purpose) {
     uint64_t key = step->keys[stream];
     if (trial) key = draw_key(key, trial, step->trial_purpose, step->num_purposes);
     return draw_key(key, step->positions[stream] + depth + 1, purpose, step->num_purposes);
@@ -403,7 +403,7 @@ static struct support support_of(const struct step *step, int64_t stream, int64_
 /* What plain decoding draws after a node. */
 static int64_t plain_draw(const struct step *step, int64_t stream, int64_t node, int64_t depth, struct room room) {
     struct support support = support_of(step, stream, node, room);
-    return first_of(&support, key_behind(step, stream, 0, depth, step->token_purpose));
+    return first_of(&support, key_after(step, stream, 0, depth, step->token_purpose));
 }
 
 /* What functions take that engine/native/steps.c calls: a single struct. Their result says that all was done. */
@@ -466,7 +466,7 @@ static int64_t visit_children(const struct step *step, const struct leniency *le
     double sharpness = step->settings->sharpness[stream];
     double norm = log_norm(row, step->vocabulary, sharpness, &support);
     for (int64_t trial = 0; trial < step->trials; trial++)
-        draws[trial] = first_of(&support, key_behind(step, stream, trial, visits[node].depth, step->token_purpose));
+        draws[trial] = first_of(&support, key_after(step, stream, trial, visits[node].depth, step->token_purpose));
     if (tokens[node] == leniency->eos) return draws[0];
     for (int64_t child = next_child(step, node, node); child >= 0; child = next_child(step, node, child))
         if (passes(row, step->vocabulary, leniency, tokens[child], draws, step->trials)) {
@@ -644,7 +644,7 @@ int talkahead_ratio(const struct weighing *own) {
             int64_t entry = stream * step->nodes + child, token = step->tokens[entry], label;
             struct proposal proposed = {draft ? draft + entry * step->vocabulary : certain,
                                         logits_of(step, stream, node)};
-            uint64_t key = key_behind(step, stream, 0, depth, step->accept_purpose);
+            uint64_t key = key_after(step, stream, 0, depth, step->accept_purpose);
             double p;
             if (!order) meet(&target, labels, support_of(step, stream, node, room));
             certain[token] = 1;
@@ -662,7 +662,7 @@ int talkahead_ratio(const struct weighing *own) {
             certain[token] = 0;
         }
         int64_t next_root =
-            order ? residual_draw(&target, labels, key_behind(step, stream, 0, depth, step->residual_purpose))
+            order ? residual_draw(&target, labels, key_after(step, stream, 0, depth, step->residual_purpose))
                   : plain_draw(step, stream, node, depth, room);
         tell(step, own->outcome, stream, node, next_root);
     }

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -326,7 +327,7 @@ def cpu_setting() -> str:
 
 def compiler_setting() -> list[str]:
     """More flags for native code, as `make sanitize` gives them."""
-    return os.environ.get("TALKAHEAD_CFLAGS", "").split()
+    return shlex.split(os.environ.get("TALKAHEAD_CFLAGS", ""))
 
 
 def child_environment(search: Mapping[str, str]) -> dict[str, str]:

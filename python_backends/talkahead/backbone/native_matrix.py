@@ -59,7 +59,7 @@ class MatrixPacker:
         outputs, inputs = weight.shape
         kind, parts = self._kind_of(weight)
         if kind == _NIBBLES:
-            return self._pack_nibbles(weight, bias)
+            return self._pack_nibbles(weight, bias, parts)
         padding = -inputs % _TILE_BYTES if kind == _BYTES and parts else 0
         lines = inputs + padding
         panels = self._arena.take(self._library.talkahead_packed_bytes(lines, outputs, kind))
@@ -89,7 +89,7 @@ class MatrixPacker:
             bias=None if bias is None else self.keep(bias),
         )
 
-    def _pack_nibbles(self, weight: Tensor, bias: Tensor | None) -> NativeStruct:
+    def _pack_nibbles(self, weight: Tensor, bias: Tensor | None, parts: int) -> NativeStruct:
         outputs, inputs = weight.shape
         panels = self._arena.take(self._library.talkahead_packed_bytes(inputs, outputs, _NIBBLES))
         self._kept.append(panels)
@@ -104,7 +104,7 @@ class MatrixPacker:
             inputs=inputs,
             outputs=outputs,
             kind=_NIBBLES,
-            parts=0,
+            parts=parts,
             scales=None,
             offsets=None,
             bias=None if bias is None else self.keep(bias),
@@ -113,7 +113,7 @@ class MatrixPacker:
     def _kind_of(self, weight: Tensor) -> tuple[int, int]:
         """How it lies, and `parts` of the matrix. What fills no groups of four bits lies as bytes."""
         if self._precision is INT4 and weight.shape[1] % GROUP == 0:
-            return _NIBBLES, 0
+            return _NIBBLES, int(self._in_tiles)
         if self._precision in (torch.int8, INT4):
             return _BYTES, int(self._in_tiles)
         in_tiles = self._in_tiles and weight.shape[1] * 2 % _TILE_BYTES == 0

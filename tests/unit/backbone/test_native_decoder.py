@@ -485,23 +485,36 @@ def test_each_precision_is_its_own(precision: torch.dtype) -> None:
 
 
 @pytest.mark.needs("amx")
-def test_tiles_and_panels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole numbers to the bit, if there is one position to attend to; floats, in another order, nearly."""
-    config = CONFIGS["as served"]
-    found: dict[bool, dict[torch.dtype, Tensor]] = {True: {}, False: {}}
-    first: dict[bool, Tensor] = {}
+@pytest.mark.parametrize("precision", PRECISIONS.values(), ids=PRECISIONS.keys())
+def test_tiles_and_panels_agree_nearly(precision: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for in_tiles in (True, False):
+        monkeypatch.setattr(native_decoder, "has_tiles", lambda in_tiles=in_tiles: in_tiles)
+        decoder = make_native(CONFIGS["as served"], make_state(CONFIGS["as served"]), precision)
+        found[in_tiles] = prefill(decoder, [0, 1], make_prompts(decoder, 5, 50))
+    assert error(found[True], found[False].double()) < NEAR[precision]
+    is_whole = precision in (torch.int8, torch.int4)
+    assert torch.equal(found[True], found[False]) == is_whole, "floats are added in another order"
+
+
+@pytest.mark.needs("amx")
+@pytest.mark.parametrize("precision", [torch.int8, torch.int4], ids=["int8", "int4"])
+@pytest.mark.parametrize("name", ["grouped heads", "one head"])
+def test_products_of_whole_numbers_are_the_same_in_tiles(
+    name: str, precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit, for rows that fill no tile, one, or more; heads are too narrow to be attended in tiles."""
+    config = CONFIGS[name]
+    found: dict[bool, list[Tensor]] = {True: [], False: []}
     for in_tiles, told in found.items():
         monkeypatch.setattr(native_decoder, "has_tiles", lambda in_tiles=in_tiles: in_tiles)
-        for precision in PRECISIONS.values():
-            decoder = make_native(config, make_state(config), precision)
-            told[precision] = prefill(decoder, [0, 1], make_prompts(decoder, 5, 50))
-        decoder = make_native(config, make_state(config), torch.int8)
-        first[in_tiles] = prefill(decoder, [0, 1], make_prompts(decoder, 1, 1))
-    assert torch.equal(first[True], first[False])
-    for precision in PRECISIONS.values():
-        assert error(found[True][precision], found[False][precision].double()) < NEAR[precision]
-    for precision in (torch.float32, torch.bfloat16):
-        assert not torch.equal(found[True][precision], found[False][precision])
+        decoder = make_native(config, make_state(config), precision)
+        for rows in (1, 8, 9, 15, 16, 17, 33, 97):
+            told.append(prefill(decoder, [0], make_prompts(decoder, rows)))
+        prefill(decoder, list(range(12)), make_prompts(decoder, *range(1, 13)))
+        told.append(step(decoder, torch.arange(12), Rows.of(range(12))))
+    for tiles, panels in zip(found[True], found[False], strict=True):
+        assert torch.equal(tiles, panels)
 
 
 def test_int8_is_bfloat16_in_torch() -> None:

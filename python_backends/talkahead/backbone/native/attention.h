@@ -128,7 +128,7 @@ INLINE int64_t steps_for(const struct model *model, int64_t count) {
 /* A task of queries, or of their scores. */
 static void meet(const struct model *model, int64_t count, int vectors, const struct task *task, struct bench *bench) {
     if (model->in_tiles) {
-        shape(bench, count);
+        shape(bench, count, TILE_WORDS);
         multiply_tiles(vectors, PAIRED, task);
     } else
         multiply((int)count, vectors, model->packing == 2 ? PAIRED : FLOAT32, task);

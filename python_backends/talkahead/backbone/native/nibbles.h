@@ -48,6 +48,11 @@ INLINE ivec end_nibbles(nibble_sums sums, int32_t begun) {
 }
 #endif
 
+/* Those of a group of neighbouring outputs. */
+INLINE vec read_scales(const half_word *from) {
+    return (vec)(__builtin_convertvector(*(const loose_halves *)from, uvec) << 16);
+}
+
 /* One of a panel's strips. The constants are known where this is inlined, so sums stay in registers. */
 INLINE void multiply_strip(int rows, const struct task *task, int64_t strip) {
     int64_t groups = task->steps / GROUP_WORDS;
@@ -79,7 +84,7 @@ INLINE void multiply_strip(int rows, const struct task *task, int64_t strip) {
             }
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS_OF_NIBBLES; v++) {
-            vec scale = (vec)(__builtin_convertvector(*(const loose_halves *)(scales + v * LANES), uvec) << 16);
+            vec scale = read_scales(scales + v * LANES);
 #pragma GCC unroll 6
             for (int row = 0; row < rows; row++) {
                 ivec whole = end_nibbles(found[row][v], (int32_t)x[row * GROUP_ROW + GROUP_WORDS]);
@@ -92,7 +97,7 @@ INLINE void multiply_strip(int rows, const struct task *task, int64_t strip) {
 #pragma GCC unroll 2
         for (int v = 0; v < VECTORS_OF_NIBBLES; v++) {
             float *to = task->out + row * task->out_stride + strip * STRIP + v * LANES;
-            vec worth = sums[row][v] * task->row_scales[row];
+            vec worth = rounded(sums[row][v] * task->row_scales[row]);
             store(to, task->mode == ADD ? load(to) + worth : worth);
         }
 }

@@ -126,11 +126,7 @@ INLINE void add_bytes(vec *sums, word x, const vec *weights) {
 /* What sums of bytes, which are whole numbers, are worth. */
 INLINE vec scaled(vec sums, const int32_t *offsets, const float *scales, float row_scale) {
     ivec whole = ZERO_BYTE ? (ivec)sums - *(const loose_ivec *)offsets : (ivec)sums;
-    vec worth = __builtin_convertvector(whole, vec) * (load(scales) * row_scale);
-#if defined(__x86_64__)
-    __asm__("" : "+v"(worth)); /* rounded before it is added to anything: the same from panels as from tiles */
-#endif
-    return worth;
+    return rounded(__builtin_convertvector(whole, vec) * (load(scales) * row_scale));
 }
 
 /* The constants are known where this is inlined, so sums stay in registers. */

@@ -30,6 +30,7 @@
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
+typedef int8_t byte_vec __attribute__((vector_size(4 * LANES)));
 typedef int16_t half_vec __attribute__((vector_size(4 * LANES)));
 typedef uint16_t unsigned_half_vec __attribute__((vector_size(4 * LANES)));
 typedef float loose_vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -57,6 +58,15 @@ INLINE vec add_multiplied(vec sum, vec a, vec b) {
 #else
     return sum + a * b;
 #endif
+}
+
+/* A value that is rounded before anything is added to it: left to itself, gcc adds its product in one rounding in one place
+ * and in two in another, and panels and tiles would not agree. */
+INLINE vec rounded(vec value) {
+#if defined(__x86_64__)
+    __asm__("" : "+v"(value));
+#endif
+    return value;
 }
 
 /* Of each word's two halves of 16 bits the sum of their products. */

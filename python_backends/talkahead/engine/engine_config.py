@@ -31,7 +31,8 @@ class EngineConfig:
             refused that would get fewer seconds of speech a second (0: none is).
         max_prefill_rows, max_prefill_s: what prompts between two steps may be and take, so that those who
             play do not wait for a crowd that arrives, or for a large talker to read a long reference. A
-            prompt that would take longer is read in parts, where the backbone can.
+            prompt that would take longer is read in parts, where the backbone can: the smaller, the more often
+            weights are read for them.
         max_windows_per_stream, max_windows: windows sent and not acknowledged, of one stream and of all.
         max_windows_ahead: the bound over all streams for one that has more than `max_lead_s` in hand: the
             vocoder works in order of arrival, and a first window should not find a long queue.
@@ -59,7 +60,7 @@ class EngineConfig:
     min_pace: float = 0.0
     late_after_s: float = 0.5
     max_prefill_rows: int = 512
-    max_prefill_s: float = 0.1
+    max_prefill_s: float = 0.3
     max_windows_per_stream: int = 3
     max_windows: int = 64
     max_windows_ahead: int = 4

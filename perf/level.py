@@ -12,6 +12,8 @@ from perf.part import ratio
 
 BUFFER_MS = 100.0
 """That a careful player waits after the first chunk before it begins."""
+FIRST_CHUNK_MS = 80.0
+"""What a good first chunk takes at most, where nothing else is asked for."""
 _MOST_LATE_MS = 10.0
 """p95 of the generator's own lateness, beyond which a rate was not really offered."""
 

@@ -20,11 +20,13 @@ class Part:
     Args:
         wall_s: from the first request to the end of the last utterance (playing: until it has been played).
         begins_at_once: all streams sent their first request at the same moment.
+        generator_share: of one core, that asking and hearing took.
     """
 
     wall_s: float
     utterances: list[Utterance]
     begins_at_once: bool = False
+    generator_share: float = 0.0
 
     @cached_property
     def full_s(self) -> float:

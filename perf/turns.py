@@ -14,7 +14,7 @@ from talkahead_client import Client
 from talkahead_client.protocol import ParameterValue
 
 from instruments.server import Server
-from perf import batches, stages
+from perf import batches, memory, stages
 from perf.batches import Counts
 from perf.cell import Cell
 from perf.part import Part
@@ -81,17 +81,22 @@ class _Turn:
         name = self._configuration.name
         print(f"{load.mode}, {load.streams} streams, {note}: {name}", file=sys.stderr, flush=True)
         before = self._configuration.server.metrics_page()
-        began_s = time.perf_counter()
+        began_s, busy_s = time.perf_counter(), time.process_time()
         utterances = self._asked(load).run(self._speaker)
+        wall_s, busy_s = time.perf_counter() - began_s, time.process_time() - busy_s
         begins_at_once = load.mode is Mode.CLOSED and load.streams > 1
-        self._parts.append(Part(time.perf_counter() - began_s, utterances, begins_at_once))
+        self._parts.append(Part(wall_s, utterances, begins_at_once, busy_s / wall_s))
         after = self._configuration.server.metrics_page()
         self._passed.append(stages.passed(stages.read(before), stages.read(after)))
         self._counts.append((batches.read(before), batches.read(after)))
 
     def cell(self, load: Load) -> Cell:
         found = Cell.of(self._configuration.name, load, self._parts, stages.summary(self._passed))
-        return replace(found, requests_a_pass=batches.requests_a_pass(self._counts))
+        return replace(
+            found,
+            memory_bytes=memory.of(self._configuration.server),
+            requests_a_pass=batches.requests_a_pass(self._counts),
+        )
 
     def _asked(self, load: Load) -> Load:
         return replace(load, parameters=self._configuration.parameters)

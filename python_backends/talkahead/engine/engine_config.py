@@ -31,8 +31,8 @@ class EngineConfig:
             refused that would get fewer seconds of speech a second (0: none is).
         max_prefill_rows, max_prefill_s: what prompts between two steps may be and take, so that those who
             play do not wait for a crowd that arrives, or for a large talker to read a long reference. A
-            prompt that would take longer is read in parts, where the backbone can: the smaller, the more often
-            weights are read for them.
+            prompt that would take longer is read in parts, where the backbone can: the smaller they are, the
+            more often weights are read for them.
         max_windows_per_stream, max_windows: windows sent and not acknowledged, of one stream and of all.
         max_windows_ahead: the bound over all streams for one that has more than `max_lead_s` in hand: the
             vocoder works in order of arrival, and a first window should not find a long queue.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import grpc
+import pytest
 from fake_triton import FakeStream, FakeTriton
+from talkahead_client import Figures
 
 from instruments.server import Server
+from perf.cell import Cell
+from perf.part import Part
 from perf.streams import Load, Mode
 from perf.turns import Configuration, by_turns
+from perf.utterance import Utterance
 
 ALONE = Load(Mode.CLOSED, 1, 0.0, None, {})
 
@@ -48,3 +53,20 @@ def test_an_error_is_a_sample_too(triton: FakeTriton) -> None:
     assert (cell.spoken, cell.failed, cell.pair) == (0, 1, "none spoken")
     assert cell.parts[0].utterances[0].error == "INTERNAL: because"
     assert cell.row()["first chunk p50"] == "nan ms"
+
+
+def test_what_a_listener_misses_counts_without_a_buffer_and_with_one() -> None:
+    """Second chunks 50 and 150 ms after the first has been played out, and one that began late."""
+
+    def utterance(first_ms: float, second_ms: float) -> Utterance:
+        dry_ms = max(0.0, second_ms - first_ms - 100.0)
+        figures = Figures(first_ms, None, second_ms, 0.2, second_ms / 200, 2, int(dry_ms > 0), dry_ms)
+        return Utterance(0, 0, 0.0, figures, None, None, (first_ms, second_ms), (100.0, 100.0))
+
+    spoken = [utterance(20, 100), utterance(20, 170), utterance(20, 270), utterance(200, 210)]
+    found = Cell.of("it", Load(Mode.CLOSED, 1, 1.0, None, {}), [Part(2.0, spoken, False, 0.25)], [])
+    assert (found.ran_dry, found.ran_dry_buffered) == (2, 1)
+    assert found.stalled_s == pytest.approx(0.2)
+    assert found.goodput_per_s == 0.5
+    assert found.last_chunk_ms.p50 == pytest.approx(190)
+    assert found.generator_share == 0.25

@@ -1,8 +1,8 @@
 """`python -m perf.latency`: first sound, gaps and throughput, by number of streams and by load.
 
-What is measured is the server as it is, or the parameters of `--set`; beside it, by turns in slices of a few
-seconds with the same texts and seeds, plain decoding (`--beside drafter=none`), so that every table says what
-drafting ahead brings on this machine. `--alone` leaves that out.
+What is measured is the server as it is, or the parameters of `--set`, and of each `--also`; beside it, by
+turns in slices of a few seconds with the same texts and seeds, plain decoding (`--beside drafter=none`), so
+that every table says what drafting ahead brings on this machine. `--alone` leaves that out.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     repository = served_repository(options)
     environment = Environment.record(repository)
     own = dict(options.set)
+    asked = [own, *options.also]
     beside = None if options.alone else _beside(own, options.beside or _PLAIN)
-    if beside == own:
-        parser.error(f"beside itself nothing is gained ({name_of(own)}): say --alone, or another --beside")
+    if beside is not None and beside in asked:
+        parser.error(f"beside itself nothing is gained ({name_of(beside)}): say --alone, or another --beside")
     if beside is not None and options.slices < 2:
         parser.error("--slices: what two configurations gain on each other needs 2 or more")
     cells = []
     with server_at(options.server, options.metrics, options.serve_option, repository) as server:
         for mode, streams in product(options.modes, options.streams):
             load = Load(mode, streams, options.seconds, options.voice, {})
-            asked = [own] if beside is None else [own, beside]
-            first, *rest = by_turns([Configuration.of(server, one) for one in asked], load, options.slices)
-            cells += [first.over(rest[0]), *rest] if rest else [first]
+            ways = asked if beside is None else [*asked, beside]
+            found = by_turns([Configuration.of(server, one) for one in ways], load, options.slices)
+            cells += found if beside is None else [*(one.over(found[-1]) for one in found[:-1]), found[-1]]
     print(cell.tables(cells))
     if beside is not None:
         print(f"\n{sentence(environment, cells)}")
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "slices": options.slices,
         "voice": options.voice,
         "parameters": own,
+        "also": options.also,
         "beside": beside,
         "audible": AUDIBLE,
     }
@@ -95,6 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     add_slices(parser, seconds=40.0)
     add("--voice")
     add_set(parser)
+    add("--also", type=way, action="append", default=[], metavar="NAME=VALUE,...",
+        help="request parameters of what is measured by turns with it, as --set is; repeatable")  # fmt: skip
     beside = parser.add_mutually_exclusive_group()
     beside.add_argument("--beside", type=way, metavar="NAME=VALUE,...",
         help="request parameters of what it is compared with, in place of those of --set that say how to "

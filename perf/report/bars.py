@@ -36,7 +36,7 @@ class Bar:
         told = {"floor": self.told.format(self.floor), "goal": self.told.format(self.goal)}
         try:
             value = self.value(reports[self.report])
-        except (LookupError, ZeroDivisionError):  # no report, or of other streams and rates
+        except (LookupError, ValueError, ZeroDivisionError):  # no report, or of other streams and rates
             return {"": self.what, **told, "measured": "not yet"}
         return {"": self.what, **told, "measured": f"{self.told.format(value)}{self._verdict(value)}"}
 
@@ -62,6 +62,16 @@ def _of_closed(streams: int, *names: str) -> Callable[[Report], float]:
             if (found := found[name]) is None:
                 raise LookupError(name)
         return float(found)
+
+    return value
+
+
+def _speed_of(pair: str) -> Callable[[Report], float]:
+    """The talker's with this pair, of one closed stream that draws otherwise than it would without."""
+
+    def value(report: Report) -> float:
+        [cell] = (one for one in report["results"] if pair in one["pairs"] and one["streams"] == 1)
+        return float(cell["gain"]["talker_speed"]["value"])
 
     return value
 
@@ -106,6 +116,10 @@ BARS = (
         0.9, 0.97, is_least=True),
     Bar("the talker's speed by drafting, one stream, same tokens (with AMX: 1.6x, 2.2x)", "latency",
         _of_closed(1, "gain", "talker_speed", "value"), _TIMES, 1.4, 2.0, is_least=True),
+    Bar("by heads + tolerance 3, one stream", "methods", _speed_of("heads+tolerance"), _TIMES, 2.0, 3.2,
+        is_least=True),
+    Bar("by mtp + topk", "methods", _speed_of("mtp+topk"), _TIMES, 1.6, 2.1, is_least=True),
+    Bar("by draft_lm + groups", "methods", _speed_of("draft_lm+groups"), _TIMES, 1.5, 1.9, is_least=True),
     Bar("audio a second of 16 closed streams by drafting", "latency",
         _of_closed(16, "gain", "audio_s_per_s", "value"), _TIMES, 1.1, 1.3, is_least=True),
 )  # fmt: skip

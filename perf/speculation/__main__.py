@@ -109,21 +109,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def write_page() -> None:
     """The page and its pictures, from the report, if there is one; what the server does, from its own."""
-    latency, measured = (report.find(_OUT.parent, name) for name in ("latency", _OUT.stem))
+    measured, served, otherwise = map(_report, (_OUT.stem, "latency", "methods"))
     found = Installation(ROOT / "model_repository")
-    known: dict[str, Any] = {"results": [], "settings": {"absent": [], "same_trees": []}, "environment": {}}
-    if measured is not None:
-        known = json.loads(measured.read_text(encoding="utf-8"))
+    nothing: dict[str, Any] = {"results": [], "settings": {"absent": [], "same_trees": []}, "environment": {}}
+    known = measured or nothing
     rows = [Row.from_json(one) for one in known["results"]]
     if rows:
         pictures.draw_all(rows, _OUT)
     here = [row for row in rows if found.has(Method(row.draft, talker=Talker(row.talker)))]
-    outdated = {row.draft for row in here if not found.is_current(row.talker, row.draft, row.hashes)}
-    served = json.loads(latency.read_text(encoding="utf-8")) if latency is not None else None
-    filled = dict(
-        tables.of_page(rows, known["settings"], known["environment"], served, outdated=sorted(outdated))
+    outdated = sorted({row.draft for row in here if not found.is_current(row.talker, row.draft, row.hashes)})
+    filled = tables.of_page(
+        rows, known["settings"], known["environment"], served, otherwise, outdated=outdated
     )
-    _PAGE.write_text(report.fill(_PAGE.read_text(encoding="utf-8"), filled), encoding="utf-8")
+    _PAGE.write_text(report.fill(_PAGE.read_text(encoding="utf-8"), dict(filled)), encoding="utf-8")
+
+
+def _report(name: str) -> dict[str, Any] | None:
+    path = report.find(_OUT.parent, name)
+    return None if path is None else json.loads(path.read_text(encoding="utf-8"))
 
 
 def _profile(options: argparse.Namespace, found: Installation, environment: Environment) -> int:

@@ -6,6 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 COMMAND = "python -m perf.latency"
+OTHERS = (
+    "python -m perf.latency --modes closed --streams 1 4 --set drafter=heads --set verifier=tolerance "
+    "--set tolerance=3 --also drafter=mtp,verifier=topk --also drafter=draft_lm,verifier=groups "
+    "--out perf/results/methods.json"
+)
+"""What is fastest of each paper's drafter, with which speech is another."""
 _NO_DRAFT = "drafter=none"
 
 

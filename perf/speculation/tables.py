@@ -63,6 +63,7 @@ def of_page(
     settings: Mapping[str, Any],
     environment: Mapping[str, Any],
     latency: Mapping[str, Any] | None = None,
+    methods: Mapping[str, Any] | None = None,
     outdated: Sequence[str] = (),
 ) -> Iterator[tuple[str, str]]:
     """Each table of the page by its mark; one that has no rows says so.
@@ -70,6 +71,7 @@ def of_page(
     Args:
         environment: that the rows were measured in.
         latency: the report of the server's, if there is one.
+        methods: another, of pairs with which speech is another.
         outdated: drafts whose files have changed since.
     """
     absent = [Absent(**one) for one in settings["absent"]]
@@ -79,7 +81,8 @@ def of_page(
     yield "talker", report.markdown([_talker(settings)]) if is_measured else _UNMEASURED
     yield "floors", _markdown([_floor(rows, *one) for one in _FLOORS])
     yield "elsewhere", _markdown([_elsewhere(rows, what) for what, _, _ in _FLOORS])
-    yield "served", _served(latency)
+    yield "served", _served(latency, f"`{served.COMMAND}`, with the default pair beside no draft in one run")
+    yield "served otherwise", _served(methods, f"`{served.OTHERS}`")
     yield "recipes", report.markdown(list(_recipes()))
     headlines = [row for row in rows if row.streams > 1 and row.part != Part.NODES]
     titles = {row.title for row in headlines}
@@ -298,10 +301,10 @@ def _streams(count: int) -> str:
     return f"{count} stream{'s' if count > 1 else ''}, offline"
 
 
-def _served(latency: Mapping[str, Any] | None) -> str:
+def _served(latency: Mapping[str, Any] | None, command: str) -> str:
     lines = served.lines(latency)
     if latency is None or not lines:
-        return f"Not measured yet: `{served.COMMAND}`, with the default pair beside no draft in one run."
+        return f"Not measured yet: {command}."
     return "\n\n".join(report.markdown(one) for one in ([_machine(latency["environment"])], lines))
 
 

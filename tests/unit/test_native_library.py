@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,16 @@ def test_why_a_compiler_failed_is_told_in_other_letters_too(tmp_path: Path, sour
     path = with_talking_compiler(tmp_path / "bin", then="exit 1")
     done = loaded(tmp_path / "cache", TELL_WHY, source, PATH=path)
     assert done.stdout.startswith("NativeUnavailable(") and ascii(QUOTES)[1:-1] in done.stdout
+
+
+def test_processes_that_compile_together_keep_one_library(tmp_path: Path, source: Path) -> None:
+    """None of four compilers goes on before all have begun."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    meet = f'touch "{begun}/$$"\nuntil [ $(ls "{begun}" | wc -l) -ge 4 ]; do sleep 0.01; done'
+    path = with_talking_compiler(tmp_path / "bin", meet)
+    with ThreadPoolExecutor(4) as pool:
+        starts = [pool.submit(loaded, tmp_path, LOAD_ALL, source, PATH=path) for _ in range(4)]
+    assert [start.result().returncode for start in starts] == [0] * 4
+    (library,) = (tmp_path / "talkahead").iterdir()
+    assert library.suffix == ".so"

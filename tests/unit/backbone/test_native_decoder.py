@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -581,21 +578,6 @@ def test_shapes_that_do_not_fill_vectors_are_left_to_torch() -> None:
     assert isinstance(choose(DecoderChoice.AUTO, uneven), SlotDecoder)
     with pytest.raises(TalkaheadError, match="head_dim is 8, not a multiple of 16"):
         choose(DecoderChoice.NATIVE, uneven)
-
-
-def test_processes_that_start_together_compile_one_library(tmp_path: Path) -> None:
-    command = (
-        "from talkahead.backbone.native_decoder import SOURCE; "
-        "from talkahead.native_library import load_library; print(load_library(SOURCE).path)"
-    )
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    starts = [
-        subprocess.Popen([sys.executable, "-c", command], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    names = {start.communicate(timeout=100)[0].strip() for start in starts}
-    assert names == {str(path) for path in (tmp_path / "talkahead").iterdir()} and len(names) == 1
-    assert all(start.returncode == 0 for start in starts)
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())

@@ -24,6 +24,13 @@ def twin(share_of_the_twins: float) -> dict[str, Any]:
     return {"settings": {"stable_rate": 10.0}, "results": levels}
 
 
+def methods(speeds: dict[str, float]) -> dict[str, Any]:
+    def cell(streams: int, pair: str, speed: float) -> dict[str, Any]:
+        return {"streams": streams, "pairs": {pair: 5}, "gain": {"talker_speed": {"value": speed}}}
+
+    return {"results": [cell(streams, *one) for one in speeds.items() for streams in (1, 4)]}
+
+
 @pytest.mark.parametrize(
     ("reports", "told"),
     [
@@ -34,6 +41,9 @@ def twin(share_of_the_twins: float) -> dict[str, Any]:
         ({"twin": twin(0.08)}, "| 90.0% | 97.0% | 92.0% |"),
         ({"twin": twin(0.2)}, "| 90.0% | 97.0% | 80.0%, **missed** |"),
         ({"order": {"settings": {"limits": [{"rate": 12.0}, {"rate": 10.0}]}}}, "| 1.20x, **missed** |"),
+        ({"methods": methods({"heads+tolerance": 2.5})}, "| 2.00x | 3.20x | 2.50x |"),
+        ({"methods": methods({"heads+tolerance": 1.5})}, "| 2.00x | 3.20x | 1.50x, **missed** |"),
+        ({"methods": methods({"mtp+topk": 2.0})}, "| 2.00x | 3.20x | not yet |"),
         ({"soak": {"results": [{"ran_dry": 2, "spoken": 4000}]}}, "| 0.10% | 0.00% | 0.05% |"),
     ],
 )

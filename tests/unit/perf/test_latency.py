@@ -146,6 +146,7 @@ def test_of_a_server_elsewhere_the_weights_are_those_of_the_repository_that_is_n
     ("arguments", "complaint"),
     [
         (["--set", "drafter=none"], "beside itself"),
+        (["--also", "drafter=none"], "beside itself"),
         (["--slices", "1"], "2 or more"),
         (["--alone", "--beside", "drafter=mtp"], "not allowed with"),
         (["--set", "drifter=none"], "'drifter' is no parameter"),
@@ -189,3 +190,29 @@ def test_a_report_becomes_a_page_pictures_and_the_readme_s_table(triton: FakeTri
 
 def test_texts_are_plain_sentences() -> None:
     assert len(TEXTS) == len(set(TEXTS)) and all(10 < len(text) < 100 for text in TEXTS)
+
+
+def test_ways_that_are_measured_too_are_each_compared_with_what_goes_beside(
+    triton: FakeTriton, tmp_path: Path
+) -> None:
+    triton.script = lambda stream: iter((chunk(0, is_last=True, is_final=True),))
+    out = tmp_path / "methods.json"
+    asked = [
+        "--set",
+        "drafter=heads",
+        "--also",
+        "drafter=mtp,verifier=topk",
+        "--seconds",
+        "0",
+        "--slices",
+        "2",
+    ]
+    where = ["--server", triton.address, "--streams", "1", "--seconds", "0", "--modes", "closed"]
+    assert latency.main([*where, *asked, "--out", str(out)]) == 0
+    results = json.loads(out.read_text())["results"]
+    over = {one["configuration"]: one["gain"] and one["gain"]["over"] for one in results}
+    assert over == {
+        "drafter=heads": "drafter=none",
+        "drafter=mtp verifier=topk": "drafter=none",
+        "drafter=none": None,
+    }

@@ -10,6 +10,7 @@ import torch
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_choice import DecoderChoice, Precision, load_decoder
 from talkahead.backbone.native_matrix import weight_bytes
+from talkahead.backbone.reach_choice import settle_reach
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_PARENT, TokenTree, TreeShape
 
@@ -67,6 +68,7 @@ class OurForward:
             dtype=precision.dtype,
             choice=choice,
         )
+        settle_reach(self._decoder)
         self._prompt = torch.randn(1, cache, checkpoint.config.hidden_size)
         for slot in range(rows):
             self._decoder.prefill([slot], self._prompt, [cache])

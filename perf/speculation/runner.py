@@ -14,6 +14,7 @@ import torch
 from talkahead.backbone.backbone import Backbone
 from talkahead.backbone.llama import load_llama
 from talkahead.backbone.native_decoder import NativeDecoder
+from talkahead.backbone.reach_choice import settle_reach
 from talkahead.config import RequestOptions
 from talkahead.draft_training.own_speech import Utterance, speak
 from talkahead.drafting.draft_artifact import load_drafter
@@ -91,6 +92,7 @@ class Runner:
             max_nodes=self._nodes(method),
             precision=self.precision,
         )
+        settle_reach(decoder)
         return Loop(decoder, self._drafter(method, pool), self._verifier(method, decoder.eos))
 
     def _drafter(self, method: Method, pool: DraftPool) -> Drafter:

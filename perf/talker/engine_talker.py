@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.llama import load_llama
+from talkahead.backbone.reach_choice import settle_reach
 from talkahead.config import RequestOptions
 from talkahead.engine.engine_config import EngineConfig
 from talkahead.engine.requests import SegmentRequest, Window
@@ -40,6 +41,7 @@ class EngineTalker:
             dtype=dtype,
             choice=decoder,
         )
+        settle_reach(backbone)
         self._engine = TalkerEngine(backbone, EngineConfig(speech, tokens))
         self._streams = 0
 

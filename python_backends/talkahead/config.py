@@ -247,6 +247,11 @@ class ModelConfig:
             max_batch_size=int(config.get("max_batch_size", 0)),
         )
 
+    @property
+    def may_measure(self) -> bool:
+        """Whether a start may time the talker; one that joins a busy server learns nothing from it."""
+        return self.parameters.get("measure_steps") != "false"
+
     def artifact_folder(self, model: str) -> Path:
         """The same version's folder of another model in this repository."""
         return folder_beside(self.folder, model)

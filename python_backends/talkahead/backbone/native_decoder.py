@@ -182,6 +182,12 @@ class NativeDecoder(CachedDecoder):
         return self._precision
 
     @property
+    def reach(self) -> Tensor:
+        """int64 [rows + 1]: words that weights are fetched ahead of their use, by the rows of a step; may be
+        written. No bit depends on it."""
+        return self._packer.reach
+
+    @property
     def addresses(self) -> dict[str, int]:
         """Of the model, its workspace and the slots' lengths, for native callers of `talkahead_decode`."""
         return {

@@ -48,6 +48,10 @@ class MatrixPacker:
         self._in_tiles = in_tiles
         self._arena = Arena()
         self._kept: list[Tensor] = []  # what C points at
+        self.reach = torch.empty(library.talkahead_rows() + 1, dtype=torch.int64)
+        """Words that weights are fetched ahead of their use, by the rows that meet them together. No bit
+        depends on it."""
+        library.talkahead_usual_reach(self.reach.data_ptr())
 
     def keep(self, tensor: Tensor) -> int:
         """The address of a tensor's copy as plain floats, which lives as long as this."""
@@ -87,6 +91,7 @@ class MatrixPacker:
             scales=self._padded(steps) if kind == _BYTES else None,
             offsets=self._padded(offsets) if kind == _BYTES else None,
             bias=None if bias is None else self.keep(bias),
+            reach=self.reach.data_ptr(),
         )
 
     def _pack_nibbles(self, weight: Tensor, bias: Tensor | None, parts: int) -> NativeStruct:
@@ -108,6 +113,7 @@ class MatrixPacker:
             scales=None,
             offsets=None,
             bias=None if bias is None else self.keep(bias),
+            reach=self.reach.data_ptr(),
         )
 
     def _kind_of(self, weight: Tensor) -> tuple[int, int]:

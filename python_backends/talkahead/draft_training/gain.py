@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.reach_choice import settle_reach
 from talkahead.backbone.thread_choice import ThreadChoice
 from talkahead.config import AUTO, ModelConfig, RequestOptions, parameters_of
 from talkahead.draft_training.bootstrap import bootstrap_interval
@@ -135,6 +136,7 @@ class Bench:
         threads.claim(torch.device(device))
         self._decoder = served.decoder(positions, most)
         threads.settle(self._decoder, tokens_per_s)
+        settle_reach(self._decoder)
         drafters = {name: load_drafter(own, talker, self._pool) for name, own in folders.items()}
         methods = MethodBook(Offer(self._sizes), drafters, TargetTokens(self._decoder.eos, {}))
         found = {name: Acceptance.read(own) for name, own in folders.items()}

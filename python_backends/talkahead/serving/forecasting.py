@@ -28,7 +28,7 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
         return None
     conditions = Conditions.of(config, parts.backbone)
     costs = read_costs(conditions)
-    if costs is None and config.parameters.get("measure_steps") == "false":
+    if costs is None and not config.may_measure:
         note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
         return None
     if costs is None:

@@ -137,7 +137,8 @@ static void meet(const struct model *model, int64_t count, int vectors, const st
 /* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
 static void score_keys(const struct model *model, const struct block *block, int64_t end, struct desk *desk) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, desk->scores, width, WRITE};
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, desk->scores, width, WRITE,
+                        usual_reach(block->count)};
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
         meet(model, block->count, vectors_for(end - first), &task, &desk->bench);
     }
@@ -147,7 +148,8 @@ static void score_keys(const struct model *model, const struct block *block, int
 static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
                        const float *scores, float *out, enum mode mode, struct bench *bench) {
     int64_t dim = model->dim;
-    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
+    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode,
+                        usual_reach(count)};
     for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
         width = next_width(dim - at);
         meet(model, count, (int)(width / LANES), &task, bench);

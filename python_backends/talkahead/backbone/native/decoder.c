@@ -189,6 +189,14 @@ int64_t talkahead_workspace_bytes(const struct model *model) {
 /* A slot's positions fill whole multiples of it. */
 int64_t talkahead_panel(void) { return PANEL; }
 
+/* Rows that share a load of weights, at most. */
+int64_t talkahead_rows(void) { return ROWS; }
+
+/* What matrices begin with: [ROWS + 1]. */
+void talkahead_usual_reach(int64_t *reach) {
+    for (int64_t rows = 0; rows <= ROWS; rows++) reach[rows] = usual_reach(rows);
+}
+
 /* What rows begin as, [D] each: those of `from` in order, or, where there are tokens, those of its rows, or of the
  * bfloat16 rows `narrow`, that these name. */
 struct inputs {

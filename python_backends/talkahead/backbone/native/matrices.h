@@ -19,6 +19,7 @@ struct matrix {
     const float *scales;    /* of bytes: [outputs], in whole panels */
     const int32_t *offsets; /* of bytes: 128 times the sum of each output's weights */
     const float *bias;      /* [outputs], or NULL for none */
+    const int64_t *reach;   /* [ROWS + 1], of tasks, by the rows that go together */
 };
 
 /* Where one thread multiplies. */
@@ -219,7 +220,7 @@ static void multiply_nibbles_in_tiles(const struct multiplied *product, int64_t 
     int64_t steps = steps_of(matrix), rows = product->rows, size = blocks_of(blocks_of(TILE_ROWS, rows), rows);
     int64_t words = panel_words(steps, NIBBLES) / (PANEL / STRIP);
     struct task task = {matrix->panels + first / STRIP * words, STRIP, steps, product->x, rows * GROUP_ROW, out,
-                        product->out_stride, product->mode};
+                        product->out_stride, product->mode, matrix->reach[ROWS]};
     shape(bench, size, GROUP_WORDS);
     for (; first < end; first += LANES, out += LANES) {
         int64_t lane = first % STRIP;
@@ -265,7 +266,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
     int64_t steps = steps_of(matrix), rows = product->rows, words = panel_words(steps, matrix->kind);
     int kind = (int)matrix->kind;
     struct task task = {matrix->panels + first / PANEL * words, stride_of(kind), steps, product->x, steps, out,
-                        product->out_stride, product->mode};
+                        product->out_stride, product->mode, 0};
     if (kind == NIBBLES) task.x_stride = rows * GROUP_ROW;
     int64_t begin = first, blocks = FETCHES_NEXT ? blocks_of(most_rows(kind), rows) : 1;
     task.apart = blocks_of(blocks, LINE);
@@ -278,7 +279,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
             size = next_rows(rows - row, kind);
             if (blocks > 1) task.ahead = next + block * words * (int64_t)sizeof(word) / blocks;
             task.x = product->x + row * row_words(matrix), task.out = out + row * product->out_stride;
-            task.row_scales = product->row_scales + row;
+            task.row_scales = product->row_scales + row, task.reach = matrix->reach[size];
             if (kind == BYTES) task.scales = matrix->scales + first, task.offsets = matrix->offsets + first;
             if (width == PANEL)
                 multiply((int)size, VECTORS, kind, &task);

@@ -38,21 +38,23 @@ struct task {
     float *out;
     int64_t out_stride;
     enum mode mode;
+    int64_t reach; /* words from weights that are read to those that are fetched meanwhile, into L2 */
     const float *scales, *row_scales; /* of bytes: [outputs], [rows]; the latter of nibbles too */
     const int32_t *offsets;
     const char *ahead; /* what to fetch meanwhile, a line's address every `apart` bytes; 0: what follows in the panel */
     int64_t apart;
 };
 
-/* Words: weights, keys and values so far ahead are fetched meanwhile, into L2. The CPU's own guesses end with each page,
- * and the more rows are multiplied, the fewer loads it has under way. A Xeon on the avx2 path, steps of 1, 2, 4 rows:
- * Llasa-1B in int4 on two threads, from memory, 43.8, 56.9, 80.3 ms without, 31.5, 34.0, 39.8 so (and 33.0, 35.2, 40.5 to
- * 26.8, 27.7, 31.1 with AVX-512); the 20 M talker in int8, from L3, 0.85, 0.98, 1.61 to 0.79, 0.87, 1.60. Twice as far is
- * no better there. An EPYC with AVX-512 that shares its L3 wants them earlier the more rows there are: forwards of the 23 M
- * talker in int8, of 1, 4, 8 rows, 405, 630, 1,110 us so, 455, 495, 920 us four times as far. */
+/* How far ahead weights are fetched where nobody has measured it (reach_choice.py): on some CPUs their own guesses end with
+ * each page, and the more rows are multiplied, the fewer loads they have under way. A Xeon on the avx2 path, steps of 1, 2,
+ * 4 rows: Llasa-1B in int4 on two threads, from memory, 43.8, 56.9, 80.3 ms without, 31.5, 34.0, 39.8 so (and 33.0, 35.2,
+ * 40.5 to 26.8, 27.7, 31.1 with AVX-512); the 20 M talker in int8, from L3, 0.85, 0.98, 1.61 to 0.79, 0.87, 1.60. Twice as
+ * far is no better there. An EPYC of Zen 4, forwards of the 23 M talker in int8, of 1, 2, 3, 4, 5 rows: 407, 497, 511, 608,
+ * 739 us without; 494, 741, 746, 746, 775 so; 518, 720, 628, 499, 576 four times as far. */
 #define AHEAD 1152
 #define AHEAD_OF_ROWS (4 * AHEAD) /* of three rows and more */
 #define LINE 64                   /* bytes that memory is fetched by */
+INLINE int64_t usual_reach(int64_t rows) { return rows > 2 ? AHEAD_OF_ROWS : AHEAD; }
 
 /* Where a panel is read for several blocks of rows, the next one is fetched meanwhile, a part with each block: else memory
  * has nothing to do while all but the first block are multiplied. A Xeon with AVX-512 and without AMX, forwards of 8, 16,
@@ -134,7 +136,7 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
     const word *panel = task->panel, *x = task->x;
     int64_t stride = task->stride, steps = task->steps, x_stride = task->x_stride;
     int lines = kind == BFLOAT16 ? vectors / 2 : vectors;
-    const char *ahead = (const char *)(panel + (rows > 2 ? AHEAD_OF_ROWS : AHEAD));
+    const char *ahead = (const char *)(panel + task->reach);
     int64_t apart = LINE, pace = stride * (int64_t)sizeof *panel;
     if (FETCHES_NEXT && task->ahead) ahead = task->ahead, apart = task->apart, pace = lines * apart;
     vec sums[ROWS][VECTORS] = {0};

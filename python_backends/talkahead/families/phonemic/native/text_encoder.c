@@ -114,7 +114,8 @@ static void mix(const float *keys, const float *values, int64_t stride, int64_t 
                 float *queries, float *scores) {
     int64_t wide = padded(rows) + LANES;
     float totals[ROWS], scale = 1.0f / sqrtf((float)dim);
-    struct task task = {(const word *)keys, PANEL, dim, (const word *)queries, stride, scores, wide, WRITE};
+    struct task task = {(const word *)keys, PANEL, dim, (const word *)queries, stride, scores, wide, WRITE,
+                        usual_reach(count)};
     for (int64_t first = 0; first < rows; first += PANEL, task.panel += dim * PANEL, task.out += PANEL)
         multiply((int)count, VECTORS, FLOAT32, &task);
     for (int64_t query = 0; query < count; query++) {

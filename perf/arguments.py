@@ -9,7 +9,7 @@ from talkahead.backbone.decoder_choice import Precision
 from talkahead_client.protocol import PARAMETERS, ParameterValue
 
 from perf.arrivals import Length, Spacing
-from perf.level import FIRST_CHUNK_MS
+from perf.heard import TIMELY_MS
 
 
 def add_precision(parser: argparse.ArgumentParser, default: Precision, note: str = "") -> None:
@@ -30,7 +30,7 @@ def add_open_load(parser: argparse.ArgumentParser) -> None:
     """How requests that wait for nobody follow each other, who speaks, and what must be kept."""
     add = parser.add_argument
     add("--spacing", type=Spacing, choices=list(Spacing), default=Spacing.POISSON, help="(%(default)s)")
-    add("--first-chunk-ms", type=float, default=FIRST_CHUNK_MS, help="that 95 of 100 must keep (%(default)g)")
+    add("--first-chunk-ms", type=float, default=TIMELY_MS, help="that 95 of 100 must keep (%(default)g)")
     add("--dry-share", type=float, default=0.001, help="of utterances that may run dry (%(default)g)")
     add("--voice")
 

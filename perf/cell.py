@@ -11,7 +11,7 @@ from instruments import report
 from instruments.report import Spread
 from perf import part
 from perf.gain import Gain
-from perf.level import BUFFER_MS, FIRST_CHUNK_MS
+from perf.heard import TIMELY_MS, Heard
 from perf.part import Part
 from perf.stages import Stage
 from perf.streams import Load, Mode
@@ -28,12 +28,9 @@ class Cell:
         first_chunk_ms, first_audible_ms: under the load.
         burst_ms: first chunks of the requests that all streams sent at the same moment, at the beginning of
             each part; of none where they did not.
-        last_chunk_ms: from the request.
         gap_ms: between the arrivals of neighbouring chunks.
-        ran_dry: utterances in which a chunk arrived after everything before it had been played out;
-            `ran_dry_buffered`: for a player that waits `BUFFER_MS` first.
-        stalled_s: silence that this left in the middle of all speech.
-        goodput_per_s: utterances a second whose first chunk came within `FIRST_CHUNK_MS`, and none ran dry.
+        last_chunk_ms, ran_dry, ran_dry_buffered, stalled_s: as `Heard` has them.
+        goodput_per_s: utterances a second whose first chunk came within `TIMELY_MS` and that never ran dry.
         audio_s_per_s: under the full load, until the first stream of a part has spoken its last.
         decode_s_per_audio_s: the talker's, of utterances under the full load.
         tokens_per_step: that a step of the talker added to the speech; 1 without a draft.
@@ -73,32 +70,30 @@ class Cell:
     @classmethod
     def of(cls, configuration: str, load: Load, parts: list[Part], passed: list[Stage]) -> Self:
         utterances = [utterance for each in parts for utterance in each.utterances]
-        spoken = [utterance for utterance in utterances if utterance.figures is not None]
-        heard = [utterance.figures for utterance in spoken if utterance.figures is not None]
+        heard = Heard.of(utterances)
         stats = [utterance.stats for utterance in utterances if utterance.stats is not None]
         under_load = [figures for each in parts for figures in each.under_load]
         audible = [one.first_audible_ms for one in under_load if one.first_audible_ms is not None]
         steps = sum(one.target_steps for one in stats)
         wall_s = sum(each.wall_s for each in parts)
-        good = sum(one.first_chunk_ms <= FIRST_CHUNK_MS and not one.dry_chunks for one in heard)
         return cls(
             configuration=configuration,
             mode=load.mode,
             streams=load.streams,
             pairs=dict(Counter(one.pair for one in stats)),
             wall_s=wall_s,
-            spoken=len(heard),
-            failed=len(utterances) - len(heard),
+            spoken=len(heard.figures),
+            failed=len(utterances) - len(heard.figures),
             first_chunk_ms=Spread.of([one.first_chunk_ms for one in under_load]),
             first_audible_ms=Spread.of(audible),
             burst_ms=Spread.of([one.first_chunk_ms for each in parts for one in each.burst]),
-            last_chunk_ms=Spread.of([figures.total_ms for figures in heard]),
+            last_chunk_ms=heard.last_chunk_ms,
             gap_ms=Spread.of([gap for utterance in utterances for gap in utterance.gaps_ms]),
-            ran_dry=sum(figures.dry_chunks > 0 for figures in heard),
-            ran_dry_buffered=sum(utterance.stalled_ms(BUFFER_MS) > 0 for utterance in spoken),
-            stalled_s=sum(figures.dry_ms for figures in heard) / 1e3,
-            goodput_per_s=good / wall_s,
-            real_time_factor=Spread.of([figures.real_time_factor for figures in heard]),
+            ran_dry=heard.ran_dry,
+            ran_dry_buffered=heard.ran_dry_buffered,
+            stalled_s=heard.stalled_s,
+            goodput_per_s=heard.good(TIMELY_MS) / wall_s,
+            real_time_factor=heard.real_time_factor,
             audio_s_per_s=part.audio_s_per_s(parts),
             decode_s_per_audio_s=part.decode_s_per_audio_s(parts),
             tokens_per_step=part.ratio(steps + sum(one.accepted for one in stats), steps),

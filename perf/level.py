@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from instruments.report import Spread
+from perf.heard import Heard
 from perf.open_loop import Answers, OpenLoad
 from perf.part import ratio
 
-BUFFER_MS = 100.0
-"""That a careful player waits after the first chunk before it begins."""
-FIRST_CHUNK_MS = 80.0
-"""What a good first chunk takes at most, where nothing else is asked for."""
 _MOST_LATE_MS = 10.0
 """p95 of the generator's own lateness, beyond which a rate was not really offered."""
 
@@ -38,9 +35,7 @@ class Level:
     Args:
         asked: requests; each was spoken, refused (the server was too busy, and said so) or failed.
         refusal_ms, last_chunk_ms: from the request.
-        ran_dry: utterances in which a chunk arrived after everything before it had been played out;
-            `ran_dry_buffered`: for a player that waits `BUFFER_MS` first.
-        stalled_s: silence that this left in the middle of all speech.
+        ran_dry, ran_dry_buffered, stalled_s: as `Heard` has them.
         goodput_per_s: requests a second whose first chunk came within the limit and that never ran dry.
         generator_late_ms, generator_share: of the load's own lateness, and of a core.
         memory_bytes: of the server's processes at the end, where it was started for the measurement.
@@ -77,33 +72,31 @@ class Level:
         cls, configuration: str, load: OpenLoad, limit: Limit, parts: list[Answers], memory: dict[str, int]
     ) -> Self:
         utterances = [one for part in parts for one in part.utterances]
-        heard = [one.figures for one in utterances if one.figures is not None]
-        spoken = [one for one in utterances if one.figures is not None]
+        heard = Heard.of(utterances)
         refusals_ms = [one.failed_ms for one in utterances if one.is_refused and one.failed_ms is not None]
         refused = len(refusals_ms)
         wall_s = sum(part.wall_s for part in parts)
-        audible = [one.first_audible_ms for one in heard if one.first_audible_ms is not None]
-        good = sum(one.first_chunk_ms <= limit.first_chunk_ms and not one.dry_chunks for one in heard)
+        audible = [one.first_audible_ms for one in heard.figures if one.first_audible_ms is not None]
         return cls(
             configuration=configuration,
             load=load,
             limit=limit,
             wall_s=wall_s,
             asked=len(utterances),
-            spoken=len(heard),
+            spoken=len(heard.figures),
             refused=refused,
-            failed=len(utterances) - len(heard) - refused,
+            failed=len(utterances) - len(heard.figures) - refused,
             refusal_ms=Spread.of(refusals_ms),
-            first_chunk_ms=Spread.of([one.first_chunk_ms for one in heard]),
+            first_chunk_ms=Spread.of([one.first_chunk_ms for one in heard.figures]),
             first_audible_ms=Spread.of(audible),
-            last_chunk_ms=Spread.of([one.total_ms for one in heard]),
-            gap_ms=Spread.of([gap for one in spoken for gap in one.gaps_ms]),
-            ran_dry=sum(one.dry_chunks > 0 for one in heard),
-            ran_dry_buffered=sum(one.stalled_ms(BUFFER_MS) > 0 for one in spoken),
-            stalled_s=sum(one.dry_ms for one in heard) / 1e3,
-            real_time_factor=Spread.of([one.real_time_factor for one in heard]),
-            audio_s_per_s=ratio(sum(one.audio_s for one in heard), wall_s),
-            goodput_per_s=good / (load.seconds * len(parts)),
+            last_chunk_ms=heard.last_chunk_ms,
+            gap_ms=Spread.of([gap for one in heard.utterances for gap in one.gaps_ms]),
+            ran_dry=heard.ran_dry,
+            ran_dry_buffered=heard.ran_dry_buffered,
+            stalled_s=heard.stalled_s,
+            real_time_factor=heard.real_time_factor,
+            audio_s_per_s=ratio(sum(one.audio_s for one in heard.figures), wall_s),
+            goodput_per_s=heard.good(limit.first_chunk_ms) / (load.seconds * len(parts)),
             generator_late_ms=Spread.of([late for part in parts for late in part.late_ms]),
             generator_share=sum(part.generator_share * part.wall_s for part in parts) / wall_s,
             memory_bytes=memory,

@@ -30,6 +30,7 @@ from perf import batches, level, memory, open_loop
 from perf.arguments import add_open_load, add_set, add_slices, setting, way
 from perf.arrivals import Length, Spacing
 from perf.batches import Counts
+from perf.heard import BUFFER_MS
 from perf.level import Level, Limit
 from perf.limit_search import LimitSearch
 from perf.open_loop import OpenLoad
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = {
         "limits": limits,
         "slices": options.slices,
-        "buffer_ms": level.BUFFER_MS,
+        "buffer_ms": BUFFER_MS,
         "configurations": [one.name for one in asked],
     }
     report.save(options.out, "load", environment, settings, levels)

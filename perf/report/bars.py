@@ -36,7 +36,7 @@ class Bar:
         told = {"floor": self.told.format(self.floor), "goal": self.told.format(self.goal)}
         try:
             value = self.value(reports[self.report])
-        except (LookupError, ValueError, ZeroDivisionError):  # no report, or of other streams and rates
+        except (LookupError, ZeroDivisionError):  # no report, or of other streams and rates
             return {"": self.what, **told, "measured": "not yet"}
         return {"": self.what, **told, "measured": f"{self.told.format(value)}{self._verdict(value)}"}
 
@@ -70,8 +70,8 @@ def _speed_of(pair: str) -> Callable[[Report], float]:
     """The talker's with this pair, of one closed stream that draws otherwise than it would without."""
 
     def value(report: Report) -> float:
-        [cell] = (one for one in report["results"] if pair in one["pairs"] and one["streams"] == 1)
-        return float(cell["gain"]["talker_speed"]["value"])
+        cells = {name: one for one in report["results"] if one["streams"] == 1 for name in one["pairs"]}
+        return float(cells[pair]["gain"]["talker_speed"]["value"])
 
     return value
 

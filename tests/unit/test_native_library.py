@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from select import select
 
 import pytest
 import talkahead
@@ -85,12 +86,20 @@ def test_why_a_compiler_failed_is_told_in_other_letters_too(tmp_path: Path, sour
 
 def test_processes_that_compile_together_keep_one_library(tmp_path: Path, source: Path) -> None:
     """None of four compilers goes on before all have begun."""
-    begun = tmp_path / "begun"
-    begun.mkdir()
-    meet = f'touch "{begun}/$$"\nuntil [ $(ls "{begun}" | wc -l) -ge 4 ]; do sleep 0.01; done'
-    path = with_talking_compiler(tmp_path / "bin", meet)
-    with ThreadPoolExecutor(4) as pool:
+    begun, going_on = tmp_path / "begun", tmp_path / "going-on"
+    for pipe in (begun, going_on):
+        os.mkfifo(pipe)
+    path = with_talking_compiler(tmp_path / "bin", f'echo >"{begun}"\nread -r _ <"{going_on}"')
+    with (
+        begun.open("r+b", buffering=0) as beginnings,
+        going_on.open("r+b", buffering=0) as permissions,
+        ThreadPoolExecutor(4) as pool,
+    ):
         starts = [pool.submit(loaded, tmp_path, LOAD_ALL, source, PATH=path) for _ in range(4)]
-    assert [start.result().returncode for start in starts] == [0] * 4
+        for _ in starts:
+            assert select([beginnings], [], [], 100)[0], "a compiler has not begun"
+            beginnings.read(1)
+        permissions.write(b"\n" * len(starts))
+        assert [start.result().returncode for start in starts] == [0] * 4
     (library,) = (tmp_path / "talkahead").iterdir()
     assert library.suffix == ".so"

@@ -182,6 +182,11 @@ class NativeDecoder(CachedDecoder):
         return self._precision
 
     @property
+    def fetches_ahead(self) -> bool:
+        """Whether steps depend on `reach`: few rows meet weights of four bits without tiles, everywhere."""
+        return not self._in_tiles or self._precision is INT4
+
+    @property
     def reach(self) -> Tensor:
         """int64 [rows + 1]: words that weights are fetched ahead of their use, by the rows of a step; may be
         written. No bit depends on it."""

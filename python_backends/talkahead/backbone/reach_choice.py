@@ -1,9 +1,15 @@
-"""How far ahead of their use a talker's weights are fetched: as this CPU is fastest with them."""
+"""How far ahead of their use a talker's weights are fetched: as this CPU is fastest with them.
+
+A Xeon's own guesses end with each page: weights of 4 bits arrive in 0.5 to 0.8 of the time where they are
+asked for. An EPYC of Zen 4 guesses better: unasked, steps of 1, 2, 3 streams of the shipped talker take 0.85,
+0.70, 0.65 of their time, and those of 4 and 5 take 1.2 to 1.3 times as long; of a billion weights, whose
+panels are longer, all of them take 0.7 to 0.9.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import torch
@@ -13,11 +19,6 @@ from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import TokenTree, TreeShape
 
-REACHES = (0, 1_152, 4_608)
-"""Words. A Xeon's own guesses end with each page: weights of 4 bits arrive in 0.5 to 0.8 of the time where
-they are asked for. An EPYC of Zen 4 guesses better: without, steps of 1, 2, 3 streams of the shipped talker
-take 0.85, 0.70, 0.65 of their time, and those of 4 and 5 take 1.2 to 1.3 times as long; of a billion weights,
-whose panels are longer, all of them take 0.7 to 0.9."""
 _WORTH = 0.97
 """Of the time, at most, with another reach than the usual one."""
 _BUDGET_S, _LEAST, _MOST = 0.5, 2, 9
@@ -25,40 +26,44 @@ _BUDGET_S, _LEAST, _MOST = 0.5, 2, 9
 
 
 def settle_reach(backbone: Backbone, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Once a talker is loaded and knows its threads, and nobody speaks in it yet; a device has none.
+    """Once a talker is loaded and knows its threads, and nobody speaks in it yet. Devices fetch for
+    themselves, and so do tiles.
 
-    Steps of as many rows as meet weights together are timed with each reach in turn: of streams, or, where
-    there are fewer slots, of a stream's nodes.
+    Steps of as many rows as meet weights together are timed with each usual reach, and with none, in turn: of
+    streams, or, where there are fewer slots, of a stream's nodes.
     """
-    if not isinstance(backbone, NativeDecoder):
+    if not isinstance(backbone, NativeDecoder) or not backbone.fetches_ahead:
         return
+    reaches = sorted({0, *backbone.reach.tolist()})
     most = max(backbone.num_slots, backbone.max_nodes)
     for rows in range(1, min(len(backbone.reach), most + 1)):
         usual = int(backbone.reach[rows])
-        seconds = _seconds(backbone, rows, clock)
-        best = min(REACHES, key=seconds.__getitem__)
+        seconds = _seconds(backbone, rows, reaches, clock)
+        best = min(reaches, key=seconds.__getitem__)
         backbone.reach[rows] = best if seconds[best] < _WORTH * seconds[usual] else usual
 
 
-def _seconds(decoder: NativeDecoder, rows: int, clock: Callable[[], float]) -> dict[int, float]:
+def _seconds(
+    decoder: NativeDecoder, rows: int, reaches: Sequence[int], clock: Callable[[], float]
+) -> dict[int, float]:
     """Of a step, by reach."""
     slots = list(range(rows if rows <= decoder.num_slots else 1))
     nodes = rows // len(slots)
     decoder.prefill(slots, torch.zeros(len(slots), 1, decoder.hidden_size), [1] * len(slots))
     tokens = torch.zeros(len(slots), nodes, 1, dtype=torch.int64)
     tree, streams = TokenTree(tokens, TreeShape((-1, *[0] * (nodes - 1)))), Rows.of(slots)
-    samples: dict[int, list[float]] = {reach: [] for reach in REACHES}
-    decoder.score(tree, streams)
-    times, done = _MOST, 0
-    while done < times:
+
+    def took() -> float:
+        before = clock()
+        decoder.score(tree, streams)
+        return clock() - before
+
+    samples: dict[int, list[float]] = {reach: [] for reach in reaches}
+    affordable = _BUDGET_S / (len(decoder.reach) * len(reaches) * took())
+    for _ in range(int(min(max(affordable, _LEAST), _MOST))):
         for reach, own in samples.items():
             decoder.reach[rows] = reach
-            before = clock()
-            decoder.score(tree, streams)
-            own.append(clock() - before)
-        done += 1
-        a_round = sum(own[-1] for own in samples.values())
-        times = min(times, max(_LEAST, int(_BUDGET_S / len(decoder.reach) / max(a_round, 1e-9))))
+            own.append(took())
     for slot in slots:
         decoder.release(slot)
     return {reach: median(own) for reach, own in samples.items()}

@@ -266,7 +266,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
     int64_t steps = steps_of(matrix), rows = product->rows, words = panel_words(steps, matrix->kind);
     int kind = (int)matrix->kind;
     struct task task = {matrix->panels + first / PANEL * words, stride_of(kind), steps, product->x, steps, out,
-                        product->out_stride, product->mode, 0};
+                        product->out_stride, product->mode};
     if (kind == NIBBLES) task.x_stride = rows * GROUP_ROW;
     int64_t begin = first, blocks = FETCHES_NEXT ? blocks_of(most_rows(kind), rows) : 1;
     task.apart = blocks_of(blocks, LINE);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ def test_compiled_libraries_go_too_and_it_says_where_they_lay(tmp_path: Path) ->
     for folder in (*own, others):
         folder.mkdir(parents=True)
         (folder / "file").touch()
-    python = f"{sys.executable} -S"  # without packages: those of the virtual environment may be gone
+    # Without packages: those of the virtual environment may be gone.
+    python = f"{shlex.quote(sys.executable)} -S"
     command = ["make", "-f", str(ROOT / "Makefile"), f"PYTHON={python}", "clean"]
     # Not what `make test` hands down: another VENV would be removed.
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "TMPDIR": str(temporary)}

@@ -205,9 +205,11 @@ class _Run:
             if self.signals.count:
                 return self._drain(gateway)
             if (status := self.server.ended()) is not None:
-                return Ending(Outcome.BROKE, f"the server ended by itself with status {status}")
+                return Ending(
+                    Outcome.BROKE, _after_deaths(f"the server ended by itself with status {status}", happened)
+                )
             if self.log.crash:
-                return self._await_crash()
+                return self._await_crash(happened)
             for reason in filter(None, (self._sickness(event, watch) for event in happened)):
                 return Ending(Outcome.BROKE, reason)
             if gateway is not None and (ending := self._look_after(gateway, happened)) is not None:
@@ -258,10 +260,10 @@ class _Run:
                     self.events.watch_gateway(gateway)
         return None
 
-    def _await_crash(self) -> Ending:
+    def _await_crash(self, happened: Iterable[ServerEvent]) -> Ending:
         """The server ends once it has written its stack, unless it hangs over that."""
         self._wait_until(lambda: False, _CRASH_GRACE_S)
-        return Ending(Outcome.BROKE, f"the server crashed: {self.log.crash}")
+        return Ending(Outcome.BROKE, _after_deaths(f"the server crashed: {self.log.crash}", happened))
 
     def _drain(self, gateway: GatewayProcess | None) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.
@@ -314,6 +316,12 @@ class _Run:
             "stopped" if clean else "stopped; Triton still counted requests in flight at its exit timeout"
         )
         return Ending(Outcome.STOPPED)
+
+
+def _after_deaths(reason: str, happened: Iterable[ServerEvent]) -> str:
+    """Triton aborts when a model's process dies while it holds one of their shared locks."""
+    deaths = [event.death for event in happened if isinstance(event, ModelEnded)]
+    return "; ".join([*deaths, reason])
 
 
 def show(line: LogLine, form: LogFormat = LogFormat.TEXT) -> None:

@@ -6,7 +6,7 @@ repository: `open_streams` is the number that control tells, or how it does not 
 there is another), "hangs up", "busy" (an error), "cut" (short); `mute` is the error of each request for
 speech, a line per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded`
 names a model that is not in the index; `crash` makes it say that it was hit by a signal, and do nothing any
-more.
+more, after it has ended the processes of its models when the file says "dead models".
 """
 
 import json
@@ -124,6 +124,11 @@ def start(model: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["triton_python_backend_stub", str(script), seconds], executable=sys.executable)
 
 
+def end(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.kill()
+
+
 def main() -> int:
     (REPOSITORY / "arguments").write_text(json.dumps([sys.argv[1:], {**os.environ}]))
     failing = [model for model in MODELS if behaviour(model) == "fail"]
@@ -146,17 +151,18 @@ def main() -> int:
         log("I", f"successfully loaded '{model.name}'")
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())
-    complaint = REPOSITORY / "complaint"
+    crash, complaint = REPOSITORY / "crash", REPOSITORY / "complaint"
     while not stopped.wait(0.05):
-        if (REPOSITORY / "crash").exists():
-            (REPOSITORY / "crash").unlink()
+        if crash.exists():
+            if crash.read_text() == "dead models":
+                end(children)
             print("Signal (11) received.", file=sys.stderr, flush=True)
+            crash.unlink()
             signal.pause()
         if complaint.exists():
             log("E", complaint.read_text())
             complaint.unlink()
-    for child in children:
-        child.kill()
+    end(children)
     if (REPOSITORY / "stubborn").exists():
         time.sleep(60)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,8 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / model).mkdir()
         (tmp_path / model / "config.pbtxt").touch()
     binary = tmp_path / "tritonserver"
-    binary.write_text(f"#!{sys.executable}\n{_SERVER.read_text()}")
+    # By a shell: a first line that names the interpreter ends at a space in its path.
+    binary.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(_SERVER))} "$@"\n')
     binary.chmod(0o755)
     return tmp_path
 
@@ -58,10 +61,22 @@ class Launched:
         return self._log.read_text()
 
     def wait_for(self, text: str) -> None:
+        self.wait_until(lambda: text in self.log)
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 20
-        while text not in self.log:
+        while not holds():
             assert time.monotonic() < deadline, self.log
             time.sleep(0.02)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The launcher sees all that happens meanwhile at once."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self, times: int = 1) -> int:
         for _ in range(times):
@@ -181,6 +196,20 @@ def test_a_server_that_hangs_over_its_crash_is_restarted(launch: Launch, folder:
     (folder / "crash").touch()
     assert server.ready() == first
     assert "error: the server crashed: Signal (11) received\n" in server.log
+    assert server.stop() == 0
+
+
+def test_a_server_that_crashes_over_a_dead_model_names_it(launch: Launch, folder: Path) -> None:
+    server = launch("--check-interval", "0")
+    first = server.ready()
+    with server.paused():
+        # Written elsewhere first: it is seen whole, or not at all.
+        (folder / "cause").write_text("dead models")
+        (folder / "cause").rename(folder / "crash")
+        server.wait_until(lambda: not (folder / "crash").exists())
+    assert server.ready() == first
+    named = r"error: the process of model frontend died \(pid \d+, SIGKILL\); .*the server crashed: Signal"
+    assert re.search(named, server.log), server.log
     assert server.stop() == 0
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from talkahead.errors import Code, TalkaheadError
@@ -17,6 +19,8 @@ _THIS_MACHINE = "127.0.0.1"
 _TIMEOUT_S = 2.0
 _SPEECH_TIMEOUT_S = 20.0
 _SHOWN_CHARACTERS = 200
+_LENT = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LEAST_PORT, _TRIED_PORTS = 10_000, 50
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -43,7 +47,8 @@ class Addresses:
         Raises TalkaheadError for one that is taken: the server of another would answer in our name.
         """
         with ExitStack() as sockets:
-            grpc, http, metrics = (_claim(host, port, sockets) for port in (grpc, http, metrics))
+            free = _seldom_taken()
+            grpc, http, metrics = (_claim(host, port, free, sockets) for port in (grpc, http, metrics))
         return cls(host, grpc, http, metrics, has_tls)
 
     def __str__(self) -> str:
@@ -151,10 +156,12 @@ class Addresses:
             connection.close()
 
 
-def _claim(host: str, port: int, sockets: ExitStack) -> int:
+def _claim(host: str, port: int, free: Iterator[int], sockets: ExitStack) -> int:
     listener = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     # A server that has just ended leaves connections behind, which are no reason to wait.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if not port and (found := next((one for one in free if _is_bound(listener, host, one)), 0)):
+        return found
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -162,3 +169,22 @@ def _claim(host: str, port: int, sockets: ExitStack) -> int:
         raise TalkaheadError(reason, Code.UNAVAILABLE) from error
     claimed: int = listener.getsockname()[1]
     return claimed
+
+
+def _is_bound(listener: socket.socket, host: str, port: int) -> bool:
+    try:
+        listener.bind((host, port))
+    except OSError:
+        return False
+    return True
+
+
+def _seldom_taken() -> Iterator[int]:
+    """Some ports below those that the system lends to whoever calls others: of these, one may be lent before
+    the server listens."""
+    try:
+        lent_from = int(_LENT.read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):  # not Linux
+        lent_from = 0
+    own = range(_LEAST_PORT, lent_from)
+    return iter(random.sample(own, min(len(own), _TRIED_PORTS)))

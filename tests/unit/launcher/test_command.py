@@ -9,6 +9,7 @@ import pytest
 import torch
 from talkahead.backbone import tree_attention
 from talkahead.errors import TalkaheadError
+from talkahead.launcher import addresses as addresses_module
 from talkahead.launcher import command, doctor
 from talkahead.launcher.addresses import Addresses
 
@@ -102,6 +103,25 @@ def test_free_ports_differ() -> None:
     assert str(addresses) == (
         f"grpc 127.0.0.1:{addresses.grpc} http 127.0.0.1:8123 metrics 127.0.0.1:{addresses.metrics}"
     )
+
+
+@pytest.mark.skipif(not addresses_module._LENT.exists(), reason="the system does not say what it lends")
+def test_free_ports_are_none_that_whoever_calls_others_is_lent() -> None:
+    chosen = Addresses.choose("127.0.0.1")
+    assert max(chosen.grpc, chosen.http, chosen.metrics) < int(
+        addresses_module._LENT.read_text(encoding="ascii").split()[0]
+    )
+
+
+@pytest.mark.parametrize("lent", ["0 65535", "1024 65535", "unknown", None])
+def test_where_the_system_lends_all_ports_any_free_one_will_do(
+    lent: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses_module, "_LENT", tmp_path / "range")
+    if lent is not None:
+        (tmp_path / "range").write_text(lent)
+    chosen = Addresses.choose("127.0.0.1")
+    assert len({chosen.grpc, chosen.http, chosen.metrics}) == 3
 
 
 def test_a_port_that_is_taken() -> None:

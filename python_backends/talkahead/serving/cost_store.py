@@ -16,6 +16,7 @@ import torch
 
 import talkahead
 from talkahead.backbone.backbone import Backbone
+from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig
 from talkahead.cpu_path import cpu_path
@@ -46,6 +47,8 @@ class Conditions:
     """Of the talker and its drafts."""
     code: str
     torch: str
+    reach: str
+    """How far ahead weights are fetched, by rows."""
 
     @classmethod
     def of(cls, config: ModelConfig, backbone: Backbone) -> Self:
@@ -60,6 +63,7 @@ class Conditions:
             weights=weights_hash(config.folder),
             code=_code_hash(),
             torch=torch.__version__,
+            reach=_reach(backbone),
         )
 
     @property
@@ -74,6 +78,10 @@ def _decoder_name(backbone: Backbone) -> str:
         return name
     ways = {"graphs": backbone.graphs is not None, "kernel": backbone.has_kernel}
     return " ".join([name, *(way for way, is_there in ways.items() if is_there)])
+
+
+def _reach(backbone: Backbone) -> str:
+    return " ".join(map(str, backbone.reach.tolist())) if isinstance(backbone, NativeDecoder) else ""
 
 
 def machine_hash() -> str:

@@ -68,7 +68,7 @@ def test_a_talker_of_few_slots_and_slow_steps_is_timed_as_far_as_it_goes() -> No
     talker = ReachingTalker({reach: 1.0 + reach for reach in REACHES}, num_slots=2)
     settle_reach(cast(Backbone, talker), talker.clock)
     assert talker.reach.tolist() == [OTHER, 0, 0, *[USUAL] * 4]
-    assert talker.steps == 2 * (1 + 2 * len(REACHES))
+    assert talker.steps == 2 * (2 + 2 * len(REACHES))
 
 
 def test_where_nothing_depends_on_it_nothing_is_timed() -> None:

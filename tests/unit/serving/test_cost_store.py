@@ -54,6 +54,7 @@ def conditions(repository: Path) -> Conditions:
         weights_hash(talker),
         "c0de",
         "2",
+        "0 0 1152",
     )
 
 
@@ -73,6 +74,7 @@ def test_what_is_written_is_read(kept: Path, conditions: Conditions) -> None:
         {"path": "generic"},
         {"weights": "w"},
         {"slots": 1},
+        {"reach": "0 0 0"},
     ],
 )
 def test_other_conditions_are_other_costs(

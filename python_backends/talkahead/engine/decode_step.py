@@ -441,7 +441,7 @@ class DecodeStep:
                 budget.observe_gain(
                     len(shape), own / rows / steps, rows * steps, (total - own) / rows / steps
                 )
-                budget.observe_cost(len(drawn.slots), len(shape), seconds)
+                budget.observe_cost(len(drawn.slots), len(shape), seconds, steps)
             first += rows
 
     def _remember(self, context: Context, tokens: Tensor, counts: Tensor) -> None:

@@ -17,7 +17,7 @@ _LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 128, 512
 """Observations that a running mean remembers, about. A gain is a small number of tokens, so it takes most."""
 _SETTLING, _TRIAL = 3, 9
 """Steps after a change of size, which cost up to twice as much as those after them (caches, predictors) and
-are not counted; and steps of a trial, which therefore is more than one."""
+are not counted; and steps of a trial at least, which therefore is more than one turn, too."""
 _TRIAL_SHARE = 0.005
 """Of the time, that trials of a neighbour may lose: the less it promises, the longer until it is tried again.
 Without it, 16 streams of the shipped voice lost 5 % to trials on a CPU with AVX2, where two nodes cost 1.96
@@ -26,13 +26,14 @@ _OUTLIER = 4.0
 """A step that takes so many times longer than usual was interrupted: it counts as this much longer."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Trial:
-    """The place of a size that is tried among rows of a bucket, until some step."""
+    """The place of a size that is tried among rows of a bucket, from some step on."""
 
     bucket: int
     place: int
-    until: int
+    began: int
+    turns: int = 0
 
 
 class DraftBudget:
@@ -42,12 +43,13 @@ class DraftBudget:
     on while that pays. Sizes near the chosen one are tried now and then, so that both sides of the comparison
     stay fresh.
 
+    A turn is what follows a choice: a step, or some that native code takes one after the other.
+
     Args:
         sizes: nodes of a tree, root included, ascending; the first is 1, plain decoding.
         forecast: what steps cost and bring, until steps of a size have been seen.
         margin: a neighbour must be better by this share, so that noise moves nothing.
-        every: steps from one trial of a known neighbour to the next at least; an unknown one is tried sixteen
-            times as often.
+        rest: between trials of known neighbours at least, in trials; before that of an unknown one it is one.
     """
 
     def __init__(
@@ -56,13 +58,13 @@ class DraftBudget:
         forecast: SizeForecast | None = None,
         *,
         margin: float = 0.02,
-        every: int = 128,
+        rest: int = 20,
     ) -> None:
         assert sizes[0] == 1 and list(sizes) == sorted(set(sizes))
         self._sizes = tuple(sizes)
         self._forecast = forecast
         self._margin = margin
-        self._every = every
+        self._rest = rest
         self._costs: dict[tuple[int, int], RunningMean] = {}
         self._levels: dict[int, RunningMean] = {}
         """By bucket, how slow the machine is now, by the steps of the chosen size; costs are of level 1.
@@ -76,13 +78,15 @@ class DraftBudget:
         """By bucket of rows, the place of the chosen size."""
         self._steps = 0
         self._tried: _Trial | None = None
+        self._last_trial, self._trial_steps = 0, _TRIAL
+        """The step at which one began or ended, and how many an ended one took."""
         self._tried_at: dict[tuple[int, int], int] = {}
         """By bucket and place, the step at which it was tried last."""
         self._last_size, self._repeats = 0, 0
         """The size of the last step, and how many steps before it were the same."""
 
     def choose(self, rows: int, most: int | None = None) -> int:
-        """The size for a step of so many rows, at most `most`; now and then one that is being tried."""
+        """The size for a turn of so many rows, at most `most`; now and then one that is being tried."""
         bucket = _bucket(rows)
         self._steps += 1
         chosen = self._sizes[self._trial_place(bucket, self._settle(bucket))]
@@ -90,11 +94,13 @@ class DraftBudget:
             return chosen
         return max((size for size in self._sizes if size <= most), default=1)
 
-    def observe_cost(self, rows: int, size: int, seconds: float) -> None:
-        """What a step of so many rows cost, drafting and all, in which ours had trees of this size."""
-        self._repeats = self._repeats + 1 if size == self._last_size else 0
-        self._last_size = size
-        if self._repeats < _SETTLING:
+    def observe_cost(self, rows: int, size: int, seconds: float, steps: int = 1) -> None:
+        """What each step of a turn of so many rows cost, drafting and all, in which ours had trees of this
+        size."""
+        repeats = self._repeats if size == self._last_size else 0
+        self._last_size, self._repeats = size, repeats + steps
+        self._steps += steps - 1
+        if repeats < _SETTLING:
             return
         bucket, own = _bucket(rows), seconds / rows
         cost = self._cost(bucket, size)
@@ -103,7 +109,7 @@ class DraftBudget:
             own = min(own, _OUTLIER * cost.value * level.value)
             if self._is_usual(bucket, size):
                 level.add(own / cost.value)
-        cost.add(own / level.value)
+        cost.add(own / level.value, min(steps, _TRIAL - _SETTLING))
 
     def _is_usual(self, bucket: int, size: int) -> bool:
         """Not one that is being tried, or all that a request allows."""
@@ -153,13 +159,25 @@ class DraftBudget:
 
     def _trial_place(self, bucket: int, place: int) -> int:
         """The place of the size for this step: the chosen one, unless another is being tried."""
-        tried = self._tried
-        if tried is None or tried.bucket != bucket or self._steps >= tried.until:
+        if not self._is_trying(bucket):
             other = self._due(bucket, place)
-            self._tried = None if other is None else _Trial(bucket, other, self._steps + _TRIAL)
+            self._tried = None if other is None else _Trial(bucket, other, self._steps)
             if other is not None:
-                self._tried_at[bucket, other] = self._steps
-        return place if self._tried is None else self._tried.place
+                self._tried_at[bucket, other] = self._last_trial = self._steps
+        if self._tried is None:
+            return place
+        self._tried.turns += 1
+        return self._tried.place
+
+    def _is_trying(self, bucket: int) -> bool:
+        tried = self._tried
+        if tried is None or tried.bucket != bucket:
+            return False
+        taken = self._steps - tried.began
+        if taken < _TRIAL or tried.turns < 2:
+            return True
+        self._last_trial, self._trial_steps = self._steps, taken
+        return False
 
     def _due(self, bucket: int, place: int) -> int | None:
         """The place of a size to try from this step on."""
@@ -167,9 +185,10 @@ class DraftBudget:
             return None
         neighbours = self._neighbours(place)
         unknown = [other for other in neighbours if self._rate(bucket, other) is None]
+        passed = self._steps - self._last_trial
         if unknown:
-            return unknown[0] if self._steps % (self._every // 16) == 0 else None
-        if self._steps % self._every:
+            return unknown[0] if passed >= self._trial_steps else None
+        if passed < self._rest * self._trial_steps:
             return None
         waited = {other: self._steps - self._tried_at.get((bucket, other), 0) for other in neighbours}
         due = [other for other in neighbours if waited[other] >= self._spacing(bucket, place, other)]
@@ -181,7 +200,7 @@ class DraftBudget:
         assert own is not None and neighbour is not None
         sizes = self._sizes[place], self._sizes[other]
         cost, more = (self._cost(bucket, size).value for size in sizes)
-        return _TRIAL * more / cost * max(0.0, 1 - neighbour / own) / _TRIAL_SHARE
+        return self._trial_steps * more / cost * max(0.0, 1 - neighbour / own) / _TRIAL_SHARE
 
     def _neighbours(self, place: int) -> list[int]:
         near = (

@@ -69,7 +69,9 @@ class DraftBudget:
         self._levels: dict[int, RunningMean] = {}
         """By bucket, how slow the machine is now, by the steps of the chosen size; costs are of level 1.
 
-        So sizes compare as if measured side by side, on a machine whose speed wanders.
+        So sizes compare as if measured side by side, on a machine whose speed wanders. The chosen size's cost
+        stays as it is: moved by the same steps as the level, the two would wander off in opposite directions,
+        and it would seem ever cheaper than others, which are seldom seen.
         """
         self._gains = {size: self._expected_gain(size) for size in self._sizes}
         self._gains[1] = RunningMean(_GAIN_MEMORY, 1.0, ENOUGH)
@@ -107,9 +109,10 @@ class DraftBudget:
         level = self._levels.setdefault(bucket, RunningMean(_LEVEL_MEMORY, 1.0, 1))
         if cost.is_known:
             own = min(own, _OUTLIER * cost.value * level.value)
-            if self._is_usual(bucket, size):
-                level.add(own / cost.value)
-        cost.add(own / level.value, min(steps, _TRIAL - _SETTLING))
+        if cost.is_known and self._is_usual(bucket, size):
+            level.add(own / cost.value)
+        else:
+            cost.add(own / level.value, min(steps, _TRIAL - _SETTLING))
 
     def _is_usual(self, bucket: int, size: int) -> bool:
         """Not one that is being tried, or all that a request allows."""

@@ -237,3 +237,26 @@ def test_at_any_load_it_is_within_three_percent_of_the_best_fixed_size(
     settled = len(taken) // 4
     speed = sum(brought[settled:]) / sum(taken[settled:])
     assert speed > 0.97 * max(gains[size] / costs[size] for size in TREES)
+
+
+def test_a_size_that_was_long_the_best_gives_way_when_it_is_so_no_more() -> None:
+    """However much steps vary. Where their cost and the machine's level moved together, both wandered off,
+    and the more a size was used, the cheaper it seemed."""
+    draw = random.Random(1)
+    before = {size: memory_bound(1, size) for size in SIZES}
+    after = {size: cost * (1.0 if size <= 2 else 3.0) for size, cost in before.items()}
+
+    def worth(sizes: list[int], costs: dict[int, float]) -> float:
+        """Tokens a second, in shares of the best size's."""
+        rate = sum(GAINS[size] for size in sizes) / sum(costs[size] for size in sizes)
+        return rate / max(GAINS[size] / costs[size] for size in SIZES)
+
+    budget, chosen = DraftBudget(SIZES), []
+    for step in range(30_000):
+        size = budget.choose(1)
+        chosen.append(size)
+        costs = before if step < 20_000 else after
+        budget.observe_cost(1, size, 1e-3 * costs[size] * draw.lognormvariate(0.0, 0.5))
+        budget.observe_gain(size, GAINS[size], 1)
+    assert worth(chosen[18_000:20_000], before) > 0.9
+    assert worth(chosen[-2_000:], after) > 0.9

@@ -244,7 +244,7 @@ def test_a_size_that_was_long_the_best_gives_way_when_it_is_so_no_more() -> None
     and the more a size was used, the cheaper it seemed."""
     draw = random.Random(1)
     before = {size: memory_bound(1, size) for size in SIZES}
-    after = {size: cost * (1.0 if size <= 2 else 3.0) for size, cost in before.items()}
+    after = {size: cost * (1.0 if size <= 4 else 3.0) for size, cost in before.items()}
 
     def worth(sizes: list[int], costs: dict[int, float]) -> float:
         """Tokens a second, in shares of the best size's."""
@@ -252,7 +252,7 @@ def test_a_size_that_was_long_the_best_gives_way_when_it_is_so_no_more() -> None
         return rate / max(GAINS[size] / costs[size] for size in SIZES)
 
     budget, chosen = DraftBudget(SIZES), []
-    for step in range(30_000):
+    for step in range(36_000):
         size = budget.choose(1)
         chosen.append(size)
         costs = before if step < 20_000 else after

@@ -125,8 +125,10 @@ def start(model: Path) -> subprocess.Popen[bytes]:
 
 
 def end(children: list[subprocess.Popen[bytes]]) -> None:
+    """Returns when they are dead; their statuses are left to whoever looks."""
     for child in children:
         child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
 
 
 def main() -> int:

@@ -72,6 +72,6 @@ def _seconds(
 
 def _undisturbed(samples: Sequence[float]) -> float:
     """The mean of the lower half: other models load meanwhile, and reaches differ by a tenth. Beside such
-    loads, on an EPYC of Zen 4, 20 samples each have the reach for 4 rows right 97 to 100 times in 100 so, and
-    66 to 100 by their medians; for fewer and more rows always."""
+    loads, on an EPYC of Zen 4, 20 samples each have the reach for 4 rows right 96 to 100 times in 100 so, and
+    66 to 82 by their medians; for fewer and more rows always."""
     return mean(sorted(samples)[: max(len(samples) // 2, 1)])

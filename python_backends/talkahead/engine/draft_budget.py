@@ -18,6 +18,10 @@ _LEVEL_MEMORY, _COST_MEMORY, _GAIN_MEMORY = 16, 128, 512
 _SETTLING, _TRIAL = 3, 9
 """Steps after a change of size, which cost up to twice as much as those after them (caches, predictors) and
 are not counted; and steps of a trial at least, which therefore is more than one turn, too."""
+_REST = 20
+"""Between trials of known neighbours at least, in trials; before that of an unknown one it is one."""
+_MARGIN = 0.02
+"""By this share a neighbour must be better, so that noise moves nothing."""
 _TRIAL_SHARE = 0.005
 """Of the time, that trials of a neighbour may lose: the less it promises, the longer until it is tried again.
 Without it, 16 streams of the shipped voice lost 5 % to trials on a CPU with AVX2, where two nodes cost 1.96
@@ -48,23 +52,12 @@ class DraftBudget:
     Args:
         sizes: nodes of a tree, root included, ascending; the first is 1, plain decoding.
         forecast: what steps cost and bring, until steps of a size have been seen.
-        margin: a neighbour must be better by this share, so that noise moves nothing.
-        rest: between trials of known neighbours at least, in trials; before that of an unknown one it is one.
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        forecast: SizeForecast | None = None,
-        *,
-        margin: float = 0.02,
-        rest: int = 20,
-    ) -> None:
+    def __init__(self, sizes: Sequence[int], forecast: SizeForecast | None = None) -> None:
         assert sizes[0] == 1 and list(sizes) == sorted(set(sizes))
         self._sizes = tuple(sizes)
         self._forecast = forecast
-        self._margin = margin
-        self._rest = rest
         self._costs: dict[tuple[int, int], RunningMean] = {}
         self._levels: dict[int, RunningMean] = {}
         """By bucket, how slow the machine is now, by the steps of the chosen size; costs are of level 1.
@@ -135,9 +128,7 @@ class DraftBudget:
         own = self._rate(bucket, place)
         if own is not None:
             rates = {other: self._rate(bucket, other) for other in self._neighbours(place)}
-            better = {
-                other: rate for other, rate in rates.items() if rate and rate > own * (1 + self._margin)
-            }
+            better = {other: rate for other, rate in rates.items() if rate and rate > own * (1 + _MARGIN)}
             place = max(better, key=lambda other: better[other], default=place)
         self._chosen[bucket] = place
         return place
@@ -191,7 +182,7 @@ class DraftBudget:
         passed = self._steps - self._last_trial
         if unknown:
             return unknown[0] if passed >= self._trial_steps else None
-        if passed < self._rest * self._trial_steps:
+        if passed < _REST * self._trial_steps:
             return None
         waited = {other: self._steps - self._tried_at.get((bucket, other), 0) for other in neighbours}
         due = [other for other in neighbours if waited[other] >= self._spacing(bucket, place, other)]

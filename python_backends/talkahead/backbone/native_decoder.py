@@ -188,8 +188,7 @@ class NativeDecoder(CachedDecoder):
 
     @property
     def reach(self) -> Tensor:
-        """int64 [rows + 1]: words that weights are fetched ahead of their use, by the rows of a step; may be
-        written. No bit depends on it."""
+        """int64 [rows + 1]: the packer's, by the rows of a step; may be written."""
         return self._packer.reach
 
     @property

@@ -49,8 +49,8 @@ class MatrixPacker:
         self._arena = Arena()
         self._kept: list[Tensor] = []  # what C points at
         self.reach = torch.empty(library.talkahead_rows() + 1, dtype=torch.int64)
-        """Words that weights are fetched ahead of their use, by the rows that meet them together. No bit
-        depends on it."""
+        """Words that weights are fetched ahead of their use, by the rows that meet them together; below 0, of
+        the lines that are used at once the first alone. No bit depends on it."""
         library.talkahead_usual_reach(self.reach.data_ptr())
 
     def keep(self, tensor: Tensor) -> int:

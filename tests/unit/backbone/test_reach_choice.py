@@ -17,7 +17,7 @@ from talkahead.speculation.token_tree import TokenTree
 from torch import Tensor
 
 USUAL, OTHER = 1_152, 4_608
-REACHES = (0, USUAL, OTHER)
+REACHES = (-2 * OTHER, 0, USUAL, OTHER)
 
 
 class ReachingTalker(NativeDecoder):
@@ -65,7 +65,7 @@ def test_what_is_hardly_faster_changes_nothing() -> None:
 
 
 def test_a_talker_of_few_slots_and_slow_steps_is_timed_as_far_as_it_goes() -> None:
-    talker = ReachingTalker({reach: 1.0 + reach for reach in REACHES}, num_slots=2)
+    talker = ReachingTalker({reach: 1.0 + abs(reach) for reach in REACHES}, num_slots=2)
     settle_reach(cast(Backbone, talker), talker.clock)
     assert talker.reach.tolist() == [OTHER, 0, 0, *[USUAL] * 4]
     assert talker.steps == 2 * (2 + 2 * len(REACHES))
@@ -79,7 +79,7 @@ def test_where_nothing_depends_on_it_nothing_is_timed() -> None:
 
 
 def test_where_slots_are_few_nodes_are_timed() -> None:
-    talker = ReachingTalker({reach: 1.0 + reach for reach in REACHES}, num_slots=1, max_nodes=4)
+    talker = ReachingTalker({reach: 1.0 + abs(reach) for reach in REACHES}, num_slots=1, max_nodes=4)
     settle_reach(cast(Backbone, talker), talker.clock)
     assert talker.reach.tolist() == [OTHER, 0, 0, 0, 0, USUAL, USUAL]
 
@@ -106,4 +106,4 @@ def test_no_bit_depends_on_the_reach(precision: torch.dtype) -> None:
     for reach in REACHES:
         decoder.reach.fill_(reach)
         found.append(decoder.score(tree, rows).logits.clone())
-    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+    assert all(torch.equal(found[0], other) for other in found[1:])

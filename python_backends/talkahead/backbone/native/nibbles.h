@@ -63,7 +63,7 @@ INLINE void multiply_strip(int rows, const struct task *task, int64_t strip) {
         const word *own = panel + group * GROUP_STRIDE;
         const half_word *scales = (const half_word *)(own + GROUP / 8 * STRIP);
 #pragma GCC unroll 9
-        for (int word = 0; word < GROUP_STRIDE; word += 16) __builtin_prefetch(own + word + task->reach, 0, 2);
+        for (int word = 0; word < GROUP_STRIDE; word += 16) __builtin_prefetch(ahead_of(own, word, task->reach), 0, 2);
         nibble_sums found[ROWS][VECTORS_OF_NIBBLES];
 #pragma GCC unroll 6
         for (int row = 0; row < rows; row++)

@@ -38,7 +38,8 @@ struct task {
     float *out;
     int64_t out_stride;
     enum mode mode;
-    int64_t reach; /* words from weights that are read to those that are fetched meanwhile, into L2 */
+    int64_t reach; /* words from weights that are read to those that are fetched meanwhile, into L2; below 0 as far, but
+                    * of the lines that are read at once the first alone */
     const float *scales, *row_scales; /* of bytes: [outputs], [rows]; the latter of nibbles too */
     const int32_t *offsets;
     const char *ahead; /* what to fetch meanwhile, a line's address every `apart` bytes; 0: what follows in the panel */
@@ -50,11 +51,19 @@ struct task {
  * 4 rows: Llasa-1B in int4 on two threads, from memory, 43.8, 56.9, 80.3 ms without, 31.5, 34.0, 39.8 so (and 33.0, 35.2,
  * 40.5 to 26.8, 27.7, 31.1 with AVX-512); the 20 M talker in int8, from L3, 0.85, 0.98, 1.61 to 0.79, 0.87, 1.60. Twice as
  * far is no better there. An EPYC of Zen 4, forwards of the 23 M talker in int8, of 1, 2, 3, 4, 5 rows: 407, 497, 511, 608,
- * 739 us without; 494, 741, 746, 746, 775 so; 518, 720, 628, 499, 576 four times as far. */
+ * 739 us without; 494, 741, 746, 746, 775 so; 518, 720, 628, 499, 576 four times as far. Where L3 is slower than up to three
+ * rows are multiplied, fetching all lines is no good: on that EPYC, its L3 busy with others, 502, 531, 567, 664 us of 1 to 4
+ * rows without, 759, 857, 844, 602 four times as far, but 432, 477, 540, 655 with one line of four, which the CPU's own
+ * guesses follow, eight times as far. */
 #define AHEAD 1152
 #define AHEAD_OF_ROWS (4 * AHEAD) /* of three rows and more */
 #define LINE 64                   /* bytes that memory is fetched by */
 INLINE int64_t usual_reach(int64_t rows) { return rows > 2 ? AHEAD_OF_ROWS : AHEAD; }
+
+/* What a reach asks for while the line that begins `line` words after `read` is read. */
+INLINE const word *ahead_of(const word *read, int64_t line, int64_t reach) {
+    return reach < 0 ? read - reach : read + line + reach;
+}
 
 /* Where a panel is read for several blocks of rows, the next one is fetched meanwhile, a part with each block: else memory
  * has nothing to do while all but the first block are multiplied. A Xeon with AVX-512 and without AMX, forwards of 8, 16,
@@ -136,8 +145,9 @@ INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *ta
     const word *panel = task->panel, *x = task->x;
     int64_t stride = task->stride, steps = task->steps, x_stride = task->x_stride;
     int lines = kind == BFLOAT16 ? vectors / 2 : vectors;
-    const char *ahead = (const char *)(panel + task->reach);
-    int64_t apart = LINE, pace = stride * (int64_t)sizeof *panel;
+    const char *ahead = (const char *)ahead_of(panel, 0, task->reach);
+    int64_t apart = task->reach < 0 ? 0 : LINE; /* 0: a line that is asked for again costs less than a branch */
+    int64_t pace = stride * (int64_t)sizeof *panel;
     if (FETCHES_NEXT && task->ahead) ahead = task->ahead, apart = task->apart, pace = lines * apart;
     vec sums[ROWS][VECTORS] = {0};
     if (task->mode == CONTINUE)

@@ -120,7 +120,7 @@ static __attribute__((noinline)) void multiply_nibble_tiles(int64_t lane, int64_
     vec sums[TILE_ROWS] = {0};
     const word *own = task->panel, *x = task->x;
     for (int64_t step = 0; step < task->steps; step += GROUP_WORDS, own += GROUP_STRIDE, x += task->x_stride) {
-        for (int word = 0; word < GROUP_STRIDE && !lane; word += 16) __builtin_prefetch(own + word + task->reach, 0, 2);
+        for (int word = 0; word < GROUP_STRIDE && !lane; word += 16) __builtin_prefetch(ahead_of(own, word, task->reach), 0, 2);
 #pragma GCC unroll 4
         for (int i = 0; i < GROUP / 8; i++) {
             uvec both = *(const loose_uvec *)(own + i * STRIP + lane);

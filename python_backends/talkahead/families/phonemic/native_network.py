@@ -32,7 +32,6 @@ from talkahead.families.phonemic.spectral_decoder import (
     Pitch,
     Spectra,
     SpectralDecoder,
-    description_of,
 )
 from talkahead.native_declarations import native_struct
 from talkahead.native_library import load_library
@@ -60,7 +59,7 @@ class NativeNetwork:
         self.config = config = decoder.config
         refuse_uneven({name: getattr(config, name) for name in ("width", "inner", "hidden", "pitch_width")})
         self.precision = precision
-        self._quantizer = decoder.quantizer
+        self._levels = decoder.quantizer.levels.contiguous()
         self._library = load_library(SOURCE)
         self._rounded, self._exact = (
             MatrixPacker(decoder_library(), one, in_tiles=has_tiles()) for one in (precision, torch.float32)
@@ -75,6 +74,7 @@ class NativeNetwork:
             count=config.blocks,
             hidden=config.hidden,
             pitch_width=config.pitch_width,
+            levels=self._levels.data_ptr(),
             entering=2 if precision is torch.bfloat16 else 1,
             inward=native_linear(self._exact, decoder.inward),
             blocks=self._blocks,
@@ -88,8 +88,7 @@ class NativeNetwork:
         self._memory = Arena().take(self._library.talkahead_network_bytes(byref(self._network)))
 
     def __call__(self, codes: Tensor, valid: Tensor, before: Tensor) -> NetworkOutput:
-        config, before = self.config, before.contiguous()
-        told = description_of(self._quantizer.decode(codes), valid)
+        config, codes, valid, before = self.config, *map(Tensor.contiguous, (codes, valid, before))
         count, frames = len(codes), codes.shape[1] - PITCH_BEFORE - config.lookahead
         made = {
             "magnitudes": torch.empty(count, SUBFRAMES * frames, _MAGNITUDES * config.bins),
@@ -97,7 +96,10 @@ class NativeNetwork:
             "pitch": torch.empty(count, frames + 1, SUBFRAMES, len(Pitch._fields)),
             "seen": torch.empty(count, config.blocks, BEFORE + frames, config.width),
         }
-        addresses = {name: one.data_ptr() for name, one in {"told": told, "before": before, **made}.items()}
+        addresses = {
+            name: one.data_ptr()
+            for name, one in {"codes": codes, "valid": valid, "before": before, **made}.items()
+        }
         windows = _Windows(count=count, frames=frames, **addresses)
         self._library.talkahead_run_network(byref(self._network), self._memory.data_ptr(), byref(windows))
         voice, breath, rest = made["magnitudes"].chunk(_MAGNITUDES, dim=-1)

@@ -91,31 +91,39 @@ class _Runs:
         codes: int64 [B, PITCH_BEFORE + T + lookahead], from `PITCH_BEFORE` frames before each run on.
         valid: which of these are frames of the utterance.
         frames: of each run [B].
+        even: of all of them, where they are equally long.
     """
 
     codes: Tensor
     valid: Tensor
     frames: Tensor
+    even: int | None
 
     @classmethod
     def of(cls, windows: Sequence[CodecWindow], lookahead: int, step: int = 1) -> _Runs:
         """A run goes from the frame after the first new one, or from an utterance's first frame, to the one
         after the last. Rows are as long as the longest, up to a multiple of `step` frames."""
-        begins = np.array([window.position == 0 for window in windows])
-        unheard = np.array([window.context for window in windows]) * begins
-        frames = unheard + np.array([window.new for window in windows]) + begins
-        longest = -(-int(frames.max()) // step) * step
+        frames = [window.new + (1 + window.context) * (window.position == 0) for window in windows]
+        longest = -(-max(frames) // step) * step
         codes = np.zeros((len(windows), PITCH_BEFORE + longest + lookahead), np.int64)
         valid = np.zeros(codes.shape, bool)
-        for row, (window, begin) in enumerate(zip(windows, begins, strict=True)):
-            start = PITCH_BEFORE - (0 if begin else 1 + window.context)
+        for row, window in enumerate(windows):
+            start = PITCH_BEFORE - (1 + window.context) * (window.position != 0)
             known = window.frames[max(-start, 0) :, 0][: codes.shape[1] - max(start, 0)]
             span = slice(max(start, 0), max(start, 0) + len(known))
             codes[row, span], valid[row, span] = known, True
-        return cls(*map(torch.from_numpy, (codes, valid, frames)))
+        even = frames[0] if len(set(frames)) == 1 else None
+        return cls(torch.from_numpy(codes), torch.from_numpy(valid), torch.tensor(frames), even)
 
     def to(self, device: torch.device) -> _Runs:
-        return _Runs(*(part.to(device) for part in vars(self).values()))
+        return _Runs(self.codes.to(device), self.valid.to(device), self.frames.to(device), self.even)
+
+    def last_of(self, seen: Tensor) -> Tensor:
+        """What the blocks saw last [B, blocks, BEFORE, W], of all that they saw [.., BEFORE + T, W]."""
+        if self.even is not None:
+            return seen[:, :, self.even : self.even + BEFORE].clone()
+        places = self.frames[:, None, None, None] + torch.arange(BEFORE, device=seen.device)[:, None]
+        return seen.gather(2, places.expand(-1, seen.shape[1], -1, seen.shape[3]))
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,8 @@ class SpectralCodec:
             for place, voice in enumerate(voices)
             if voice.is_changed
         }
+        unseen = torch.zeros(network.config.blocks, BEFORE, network.config.width, dtype=network.dtype)
+        self._unseen = unseen.to(device)
         self._noise = Noise(SUBFRAMES, 2 * network.config.bins)
         self._renderers: dict[float, Renderer | RecordedRenderer] = {}
 
@@ -203,30 +213,22 @@ class SpectralCodec:
                 renderer = self.renderer(speed)
                 tails = _joined_tails(renderer, [before[row] for row in rows])
                 sound = made.of(rows).in_timbre(self._timbres.get(voice))
-                audio, *after = self._rendered(renderer, sound, tails)
-                for row, samples, *tail in zip(rows, audio, *after, strict=True):
+                audio, after = self._rendered(renderer, sound, tails)
+                for row, samples, *tail in zip(rows, audio, *map(Tensor.unbind, after), strict=True):
                     new = _new_part(windows[row], samples, renderer.frame_hop)
                     decoded[row] = Decoded(new, _State(made.seen[row], Tail(*tail)))
         return [decoded[row] for row in range(len(windows))]
 
     def _made(self, runs: _Runs, states: Sequence[_State | None]) -> _Made:
-        config = self._network.config
-        nothing = torch.zeros(
-            config.blocks, BEFORE, config.width, dtype=self._network.dtype, device=self._device
-        )
-        before = torch.stack([state.seen if state else nothing for state in states])
+        before = torch.stack([state.seen if state else self._unseen for state in states])
         spectra, pitch, seen = self._network(runs.codes, runs.valid, before)
-        rows = runs.frames[:, None, None, None] + torch.arange(BEFORE, device=self._device)[:, None]
-        last = seen.gather(2, rows.expand(-1, seen.shape[1], -1, seen.shape[3]))
-        return _Made(spectra, pitch.hertz(), last, runs.frames)
+        return _Made(spectra, pitch.hertz(), runs.last_of(seen), runs.frames)
 
     @staticmethod
-    def _rendered(
-        renderer: Renderer | RecordedRenderer, made: _Made, tails: Tail
-    ) -> tuple[Samples | Tensor, ...]:
+    def _rendered(renderer: Renderer | RecordedRenderer, made: _Made, tails: Tail) -> tuple[Samples, Tail]:
         """Audio [B, N], and the tails after it."""
         audio, after = renderer(made.spectra, made.hertz, tails, made.frames)
-        return audio.float().clamp(-1.0, 1.0).cpu().numpy(), *after
+        return audio.float().cpu().numpy(), after
 
     def encode(self, audio: Samples) -> Frames:
         raise TalkaheadError("this voice's codec has no encoder: nothing is spoken like a recording")
@@ -261,8 +263,7 @@ def _by_manner(windows: Sequence[CodecWindow]) -> dict[tuple[float, int], list[i
 
 
 def _joined_tails(renderer: Renderer | RecordedRenderer, states: Sequence[_State | None]) -> Tail:
-    silent = Tail(*(part[0] for part in renderer.begin(1)))
-    tails = [state.tail if state else silent for state in states]
+    tails = [state.tail if state else map(Tensor.squeeze, renderer.begin(1)) for state in states]
     return Tail(*map(torch.stack, zip(*tails, strict=True)))
 
 

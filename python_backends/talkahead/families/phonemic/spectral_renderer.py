@@ -86,7 +86,7 @@ class Renderer(nn.Module):
         return Tail(silence, silence, zeros.double(), zeros)
 
     def forward(self, spectra: Spectra, hertz: Tensor, tail: Tail, frames: Tensor) -> tuple[Tensor, Tail]:
-        """Audio [B, T * frame_hop] of runs of `frames` [B] frames, the rest of a row being padding.
+        """Audio [B, T * frame_hop], within -1..1, of runs of `frames` [B] frames; what follows is padding.
 
         Args:
             hertz: [B, S + 2] of the run's subframes and two more, 0 where unvoiced.
@@ -105,7 +105,8 @@ class Renderer(nn.Module):
         kept = samples[:, None] + torch.arange(self.size - self.hop, device=frames.device)
         ended = phase.gather(1, samples[:, None])[:, 0]
         left = Tail(pulses.gather(1, kept), summed.gather(1, kept), ended, tail.place + frames)
-        return summed[:, : self.frame_hop * (spectra.voice.shape[1] // SUBFRAMES)], left
+        heard = summed[:, : self.frame_hop * (spectra.voice.shape[1] // SUBFRAMES)]
+        return heard.clamp(-1.0, 1.0), left
 
     @staticmethod
     def _fitted(pieces: Tensor, size: int) -> Tensor:

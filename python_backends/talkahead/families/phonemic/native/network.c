@@ -17,6 +17,7 @@
 
 struct network {
     int64_t told, lookahead, width, inner, count, hidden, pitch_width;
+    const int64_t *levels; /* [D - 1]: a code is the mixed-radix number of so many */
     int64_t entering; /* values in a word of what enters the blocks and the magnitudes */
     struct matrix inward; /* from lookahead + 1 frames side by side; it and the rest take floats */
     const struct block *blocks;
@@ -27,6 +28,7 @@ struct network {
 };
 
 struct network_room {
+    float *told;                           /* [CHUNK and the frames that its own ones look at, D] */
     float *frames, *seen, *inner, *hidden; /* [CHUNK, W], [BEFORE + CHUNK, W], [CHUNK, I], [CHUNK, SUBFRAMES H] */
     word *entering;                        /* [CHUNK, ..]: frames side by side, or what else enters a product */
     struct stage stage;
@@ -35,7 +37,8 @@ struct network_room {
 /* Windows of a call, all of T frames. */
 struct windows {
     int64_t count, frames;
-    const float *told;   /* [count, TOLD_BEFORE + T + lookahead, D] */
+    const int64_t *codes; /* [count, TOLD_BEFORE + T + lookahead] */
+    const uint8_t *valid; /* the same: which of these are frames */
     const float *before; /* [count, blocks, BEFORE, W]: what the blocks saw last */
     float *seen;         /* the same [count, blocks, BEFORE + T, W], and what they see */
     float *magnitudes, *phases; /* [count, SUBFRAMES T, 3 K] and [.., K] */
@@ -45,7 +48,9 @@ struct windows {
 static int64_t lay_out_network(const struct network *network, char *base, struct network_room *room) {
     int64_t used = 0, width = network->width, subframes = SUBFRAMES * network->hidden;
     int64_t widest = largest_of(largest_of((BEFORE + 1) * width, network->inner), subframes);
-    widest = largest_of(widest, largest_of(PITCHED, network->lookahead + 1) * network->told);
+    int64_t looked_at = largest_of(PITCHED, network->lookahead + 1);
+    widest = largest_of(widest, looked_at * network->told);
+    TAKE(room, told, (CHUNK + looked_at) * network->told);
     TAKE(room, frames, CHUNK * width);
     TAKE(room, seen, (BEFORE + CHUNK) * width);
     TAKE(room, inner, CHUNK * largest_of(network->inner, network->pitch_width));
@@ -87,20 +92,32 @@ static void show(const struct network *network, int64_t rows, float *magnitudes,
     }
 }
 
-static void tell_pitch(const struct network *network, const float *told, int64_t rows, float *pitch,
-                       struct network_room *room) {
-    lay_down(1, told, network->told, rows, PITCHED * network->told, room->entering);
+static void tell_pitch(const struct network *network, int64_t rows, float *pitch, struct network_room *room) {
+    lay_down(1, room->told, network->told, rows, PITCHED * network->told, room->entering);
     product(&network->pitch_inward, rows, room->entering, room->inner, WRITE, &room->stage);
     activate(1, room->inner, rows * network->pitch_width, room->entering);
     product(&network->pitch_outward, rows, room->entering, pitch, WRITE, &room->stage);
 }
 
+/* What is told of frames (quantizer.py, spectral_decoder.py): zeros of what is none. */
+static void tell(const struct network *network, const int64_t *codes, const uint8_t *valid, int64_t count, float *told) {
+    int64_t last = network->told - 1;
+    for (int64_t i = 0; i < count; i++, told += network->told) {
+        int64_t code = codes[i];
+        for (int64_t k = 0; k < last; code /= network->levels[k++])
+            told[k] = valid[i] ? (float)(code % network->levels[k]) / ((float)(network->levels[k] - 1) / 2) - 1 : 0;
+        told[last] = valid[i] ? 1 : 0;
+    }
+}
+
 /* One window, some frames at a time. */
 static void run_window(const struct network *network, const struct windows *windows, int64_t window,
                        struct network_room *room) {
-    int64_t length = windows->frames, told = network->told, width = network->width;
+    int64_t length = windows->frames, ahead = network->lookahead, width = network->width;
     int64_t state = (BEFORE + length) * width, bins = network->phases.outputs;
-    const float *own = windows->told + window * (TOLD_BEFORE + length + network->lookahead) * told;
+    int64_t row = window * (TOLD_BEFORE + length + ahead);
+    const int64_t *codes = windows->codes + row;
+    const uint8_t *valid = windows->valid + row;
     float *seen = windows->seen + window * network->count * state;
     float *magnitudes = windows->magnitudes + window * SUBFRAMES * length * network->magnitudes.outputs;
     float *phases = windows->phases + window * SUBFRAMES * length * bins;
@@ -110,7 +127,8 @@ static void run_window(const struct network *network, const struct windows *wind
                BEFORE * (size_t)width * sizeof *seen);
     for (int64_t first = 0, rows; first < length; first += rows) {
         rows = least(length - first, CHUNK);
-        lay_down(1, own + (TOLD_BEFORE + first) * told, told, rows, (network->lookahead + 1) * told, room->entering);
+        tell(network, codes + TOLD_BEFORE + first, valid + TOLD_BEFORE + first, rows + ahead, room->told);
+        lay_down(1, room->told, network->told, rows, (ahead + 1) * network->told, room->entering);
         product(&network->inward, rows, room->entering, room->frames, WRITE, &room->stage);
         for (int64_t block = 0; block < network->count; block++)
             run_block(network, network->blocks + block, rows, seen + block * state + first * width, room);
@@ -119,7 +137,8 @@ static void run_window(const struct network *network, const struct windows *wind
     }
     for (int64_t first = 0, rows; first <= length; first += rows) {
         rows = least(length + 1 - first, CHUNK);
-        tell_pitch(network, own + first * told, rows, pitch + first * network->pitch_outward.outputs, room);
+        tell(network, codes + first, valid + first, rows + PITCHED - 1, room->told);
+        tell_pitch(network, rows, pitch + first * network->pitch_outward.outputs, room);
     }
 }
 

@@ -153,25 +153,28 @@ class DraftBudget:
 
     def _trial_place(self, bucket: int, place: int) -> int:
         """The place of the size for this step: the chosen one, unless another is being tried."""
-        if not self._is_trying(bucket):
-            other = self._due(bucket, place)
-            self._tried = None if other is None else _Trial(bucket, other, self._steps)
-            if other is not None:
-                self._tried_at[bucket, other] = self._last_trial = self._steps
-        if self._tried is None:
-            return place
-        self._tried.turns += 1
-        return self._tried.place
-
-    def _is_trying(self, bucket: int) -> bool:
         tried = self._tried
-        if tried is None or tried.bucket != bucket:
-            return False
-        taken = self._steps - tried.began
-        if taken < _TRIAL or tried.turns < 2:
-            return True
-        self._last_trial, self._trial_steps = self._steps, taken
-        return False
+        if tried is not None and tried.bucket != bucket:
+            tried = None
+        if tried is not None and self._is_over(tried):
+            self._last_trial, self._trial_steps = self._steps, self._steps - tried.began
+            tried = None
+        self._tried = tried = tried or self._begun_trial(bucket, place)
+        if tried is None:
+            return place
+        tried.turns += 1
+        return tried.place
+
+    def _is_over(self, tried: _Trial) -> bool:
+        return tried.turns > 1 and self._steps - tried.began >= _TRIAL
+
+    def _begun_trial(self, bucket: int, place: int) -> _Trial | None:
+        """One that begins with this step."""
+        other = self._due(bucket, place)
+        if other is None:
+            return None
+        self._tried_at[bucket, other] = self._last_trial = self._steps
+        return _Trial(bucket, other, self._steps)
 
     def _due(self, bucket: int, place: int) -> int | None:
         """The place of a size to try from this step on."""

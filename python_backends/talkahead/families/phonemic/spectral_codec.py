@@ -91,7 +91,8 @@ class _Runs:
         codes: int64 [B, PITCH_BEFORE + T + lookahead], from `PITCH_BEFORE` frames before each run on.
         valid: which of these are frames of the utterance.
         frames: of each run [B].
-        even: of all of them, where they are equally long.
+        even: of all of them, where they are equally long: known without asking a device, and one slice then
+            finds what several calls would, each of which is slow where the caches are cold.
     """
 
     codes: Tensor
@@ -263,8 +264,13 @@ def _by_manner(windows: Sequence[CodecWindow]) -> dict[tuple[float, int], list[i
 
 
 def _joined_tails(renderer: Renderer | RecordedRenderer, states: Sequence[_State | None]) -> Tail:
-    tails = [state.tail if state else map(Tensor.squeeze, renderer.begin(1)) for state in states]
+    tails = [state.tail if state else _silent(renderer) for state in states]
     return Tail(*map(torch.stack, zip(*tails, strict=True)))
+
+
+def _silent(renderer: Renderer | RecordedRenderer) -> Tail:
+    """Before one utterance."""
+    return Tail(*(part[0] for part in renderer.begin(1)))
 
 
 def _new_part(window: CodecWindow, samples: Samples, hop: int) -> Samples:

@@ -11,6 +11,11 @@ from typing import Self
 
 from talkahead.launcher.installation import STUB
 
+_EXITING = 0x4
+"""PF_EXITING of the kernel's flags of a task (proc_pid_stat(5))."""
+_KILL = 1 << (signal.SIGKILL - 1)
+"""Its bit among the signals that wait for a task."""
+
 
 @dataclass(frozen=True)
 class ModelProcess:
@@ -35,6 +40,19 @@ class ModelProcess:
             return os.waitstatus_to_exitcode(int(_stat(self.pid)[-1]))
         except (OSError, ValueError):
             return None
+
+    @property
+    def is_dying(self) -> bool:
+        """It runs no more, but is not gone yet: the kernel takes its time to free what a talker holds.
+
+        Other processes may know before that: locks that it held are given up first.
+        """
+        try:
+            stat = _stat(self.pid)
+        except OSError:
+            return False
+        state, flags, pending = stat[0], int(stat[6]), int(stat[28])
+        return state not in "ZX" and bool(flags & _EXITING or pending & _KILL)
 
     def death(self, status: int | None) -> str:
         """A sentence about its end."""

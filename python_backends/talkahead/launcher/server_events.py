@@ -146,6 +146,11 @@ class ServerEvents:
         """Models with a living process."""
         return {process.model for process in self._models.values()}
 
+    @property
+    def is_a_model_dying(self) -> bool:
+        """Its end is still to be told."""
+        return any(process.is_dying for process in self._models.values())
+
     def close(self) -> None:
         self._read_log()
         for process in list(self._models.values()):

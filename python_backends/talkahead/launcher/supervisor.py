@@ -204,12 +204,12 @@ class _Run:
             happened = self.events.wait(self._look(watch))
             if self.signals.count:
                 return self._drain(gateway)
+            if self.log.crash:
+                return Ending(Outcome.BROKE, self._await_crash(happened))
             if (status := self.server.ended()) is not None:
                 return Ending(
                     Outcome.BROKE, _after_deaths(f"the server ended by itself with status {status}", happened)
                 )
-            if self.log.crash:
-                return self._await_crash(happened)
             for reason in filter(None, (self._sickness(event, watch) for event in happened)):
                 return Ending(Outcome.BROKE, reason)
             if gateway is not None and (ending := self._look_after(gateway, happened)) is not None:
@@ -260,10 +260,15 @@ class _Run:
                     self.events.watch_gateway(gateway)
         return None
 
-    def _await_crash(self, happened: Iterable[ServerEvent]) -> Ending:
-        """The server ends once it has written its stack, unless it hangs over that."""
-        self._wait_until(lambda: False, _CRASH_GRACE_S)
-        return Ending(Outcome.BROKE, _after_deaths(f"the server crashed: {self.log.crash}", happened))
+    def _await_crash(self, happened: list[ServerEvent]) -> str:
+        """The server ends once it has written its stack, unless it hangs over that; a model whose death it
+        did not survive may be gone later still."""
+        deadline = time.monotonic() + _CRASH_GRACE_S
+        while (self.events.is_a_model_dying or self.server.ended() is None) and (
+            left_s := deadline - time.monotonic()
+        ) > 0:
+            happened += self.events.wait(left_s)
+        return _after_deaths(f"the server crashed: {self.log.crash}", happened + self.events.wait(0))
 
     def _drain(self, gateway: GatewayProcess | None) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.

@@ -1,12 +1,14 @@
 """Stands in for tritonserver in tests of the launcher: same flags, log lines, pages and child processes.
 
 Each model of the repository may hold a file `behaviour`: "fail" (does not load), "die" (its process ends soon
-after the start, once), "vanish" (its process ends while it loads, and nothing is made of that). Files in the
+after the start, once), "vanish" (its process ends while it loads, and nothing is made of that), "hoard" (it
+holds so much memory that the kernel takes its time to end it). Files in the
 repository: `open_streams` is the number that control tells, or how it does not answer: "late" (only when
 there is another), "hangs up", "busy" (an error), "cut" (short); `mute` is the error of each request for
 speech, a line per request, the last for all that follow; `complaint` becomes an error in the log; `unloaded`
 names a model that is not in the index; `crash` makes it say that it was hit by a signal, and do nothing any
-more, after it has ended the processes of its models when the file says "dead models".
+more, after it has ended the processes of its models when the file says "dead models"; with "dying model" it
+does not wait for the end of the first, and ends itself.
 """
 
 import json
@@ -21,6 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 FLAGS = dict(argument[2:].partition("=")[::2] for argument in sys.argv[1:] if argument.startswith("--"))
+HOARD_BYTES = 400_000_000
 REPOSITORY = Path(FLAGS["model-repository"])
 MODELS = sorted(path.parent for path in REPOSITORY.glob("*/config.pbtxt"))
 
@@ -120,8 +123,14 @@ def start(model: Path) -> subprocess.Popen[bytes]:
     # An interpreter under the stub's name, which runs the "model".
     script = model / "1" / "model.py"
     script.parent.mkdir(exist_ok=True)
-    script.write_text("import sys, time; time.sleep(float(sys.argv[1]))")
-    return subprocess.Popen(["triton_python_backend_stub", str(script), seconds], executable=sys.executable)
+    hoard = HOARD_BYTES if behaviour(model) == "hoard" else 0
+    holding = f"hoard = b'x' * {hoard}; print('ready', flush=True)"
+    script.write_text(f"import sys, time; {holding}; time.sleep(float(sys.argv[1]))")
+    command = ["triton_python_backend_stub", str(script), seconds]
+    child = subprocess.Popen(command, executable=sys.executable, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    return child
 
 
 def end(children: list[subprocess.Popen[bytes]]) -> None:
@@ -156,10 +165,15 @@ def main() -> int:
     crash, complaint = REPOSITORY / "crash", REPOSITORY / "complaint"
     while not stopped.wait(0.05):
         if crash.exists():
-            if crash.read_text() == "dead models":
+            cause = crash.read_text()
+            if cause == "dead models":
                 end(children)
+            if cause == "dying model":
+                children[0].kill()
             print("Signal (11) received.", file=sys.stderr, flush=True)
             crash.unlink()
+            if cause == "dying model":
+                os._exit(1)
             signal.pause()
         if complaint.exists():
             log("E", complaint.read_text())

@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -199,12 +199,15 @@ def test_a_server_that_hangs_over_its_crash_is_restarted(launch: Launch, folder:
     assert server.stop() == 0
 
 
-def test_a_server_that_crashes_over_a_dead_model_names_it(launch: Launch, folder: Path) -> None:
+@pytest.mark.parametrize("cause", ["dead models", "dying model"])
+def test_a_server_that_crashes_over_a_dead_model_names_it(cause: str, launch: Launch, folder: Path) -> None:
+    """Also when it is gone before the kernel has ended that model's process."""
+    (folder / "frontend" / "behaviour").write_text("hoard")
     server = launch("--check-interval", "0")
     first = server.ready()
-    with server.paused():
+    with server.paused() if cause == "dead models" else nullcontext():
         # Written elsewhere first: it is seen whole, or not at all.
-        (folder / "cause").write_text("dead models")
+        (folder / "cause").write_text(cause)
         (folder / "cause").rename(folder / "crash")
         server.wait_until(lambda: not (folder / "crash").exists())
     assert server.ready() == first

@@ -51,9 +51,9 @@ demo: $(VENV)/.opens ## start the server and its gateway on port 8080: a page to
 doctor: $(VENV)/.runs ## what is missing on this machine
 	@$(BIN)/talkahead doctor
 
-test: $(VENV)/.installed ## all tests: those of single parts on all cores, then those of running servers
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit tests/contract --numprocesses auto --dist loadfile $(OPTIONS)
-	$(BIN)/python -m pytest tests/system $(OPTIONS)
+test: $(VENV)/.installed ## all tests: those that run beside each other on all cores, then those that need the machine
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "patient or not server" --numprocesses auto --dist loadfile $(OPTIONS)
+	$(BIN)/python -m pytest -m "server and not patient" $(OPTIONS)
 
 fresh: ## the README's commands on a fresh Debian 12, as root; some of them: STEPS="apt speak"
 	@PYTHONPATH=python_backends exec $(PYTHON) -B tests/fresh.py $(STEPS)

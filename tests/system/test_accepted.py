@@ -15,7 +15,7 @@ from public_folders import write_codec, write_llasa, write_neutts, write_orpheus
 from instruments.recording import Recording
 
 # SNAC's library scripts a function with torch.jit when it is imported.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+pytestmark = [pytest.mark.patient, pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")]
 
 RATE_HZ = 16_000
 TALKERS: dict[str, Callable[[Path], object]] = {

@@ -12,6 +12,8 @@ from served import REPOSITORY, Served
 from talkahead_client import Client, SpeechError
 from texts import SENTENCES
 
+pytestmark = pytest.mark.patient
+
 STREAMS = 4
 WAIT_LIMIT_S = 30.0
 """For what takes two seconds, on a machine whose cores may all be taken."""

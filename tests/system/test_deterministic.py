@@ -5,10 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from hearing import speak
 from served import served
 from talkahead_client import Client
 from texts import SENTENCES
+
+pytestmark = pytest.mark.patient
 
 
 def test_deterministic_speech_has_the_same_bits_in_any_company() -> None:

@@ -14,6 +14,8 @@ from talkahead.cache_places import cache_places
 from talkahead_client import Client
 from texts import SENTENCES
 
+pytestmark = pytest.mark.patient
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:

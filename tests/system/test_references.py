@@ -25,6 +25,8 @@ from talkahead_client.pcm import to_s16le
 from texts import SENTENCES, prose
 from waiting import eventually
 
+pytestmark = pytest.mark.patient
+
 SAID = SENTENCES[1]
 LIMIT_S = 60.0
 RATE_HZ = 16_000

@@ -22,6 +22,8 @@ from waiting import eventually
 
 from instruments.changed_repository import changed_repository
 
+pytestmark = pytest.mark.patient
+
 SECONDS = 2.0
 PATIENT: dict[str, Any] = {"max_seconds": SECONDS, "urgency": 1, "drafter": "heads"}
 """Who waits, however slow the machine is, and is not refused."""

@@ -32,7 +32,7 @@ from texts import prose
 from waiting import eventually
 
 # SNAC's library scripts a function with torch.jit when it is imported.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+pytestmark = [pytest.mark.patient, pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")]
 
 TEXTS = ("Hello there, fine punch!", "My name is Leo.", "The depth of a well.", "Isn't it easy?")
 SAID = "It's easy to tell."

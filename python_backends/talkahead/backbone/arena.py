@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import mmap
+from collections.abc import Sequence
 from contextlib import suppress
 
 import torch
@@ -26,6 +28,13 @@ class Arena:
             self._free = _block(max(whole, _BLOCK))
         piece, self._free = self._free[:num_bytes], self._free[whole:]
         return piece
+
+
+def untouched_zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros, which on CPUs take no memory before they are written to."""
+    if device.type != "cpu":
+        return torch.zeros(*shape, dtype=dtype, device=device)
+    return Arena().take(math.prod(shape) * dtype.itemsize).view(dtype).view(*shape)
 
 
 def _block(num_bytes: int) -> Tensor:

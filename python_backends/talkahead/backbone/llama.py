@@ -20,6 +20,7 @@ from talkahead.backbone import checkpoint, decoder_config
 from talkahead.backbone.checkpoint import Checkpoint
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.rope import rope_angles
+from talkahead.weights import Unfilled
 
 
 def rope_tables(
@@ -189,7 +190,8 @@ class Llama(nn.Module):
     def load(cls, folder: Path) -> Self:
         """Reads a `LlamaForCausalLM` folder as float32, ready for inference."""
         config, weights = load_llama(folder)
-        llama = cls(config)
+        with Unfilled():
+            llama = cls(config)
         llama.load_state_dict(weights)
         return llama.eval().requires_grad_(False)
 

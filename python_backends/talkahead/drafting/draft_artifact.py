@@ -20,7 +20,7 @@ from talkahead.drafting.drafters import DRAFTERS
 from talkahead.errors import ArtifactMismatch
 from talkahead.manifest import sha256
 from talkahead.speculation.contracts import Drafter
-from talkahead.weights import load_float32
+from talkahead.weights import Unfilled, load_float32
 
 WEIGHTS = draft_files.WEIGHTS
 CONFIG = draft_files.CONFIG
@@ -60,7 +60,8 @@ class Draft:
                 f"{folder / CONFIG}: kind {config['kind']!r} is not known; known: {', '.join(DRAFTERS)}"
             )
         own = {name: value for name, value in config.items() if name not in _BELONGING}
-        network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG, talker)
+        with Unfilled():
+            network = DRAFTERS[config["kind"]].kind.network(own, folder / CONFIG, talker)
         try:
             network.load_state_dict(load_float32(folder / WEIGHTS))
         except RuntimeError as error:

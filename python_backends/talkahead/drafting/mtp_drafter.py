@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from talkahead.backbone.arena import untouched_zeros
 from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.drafting.backlog import Backlog
 from talkahead.drafting.draft_chain import DraftChain, num_right, spoken
@@ -63,7 +64,7 @@ class MtpDrafter:
         shape = (slots, first.max_positions + first.max_nodes)
         self._said = PositionTable(torch.zeros(shape, dtype=torch.int64, device=first.device))
         self._states = [
-            PositionTable(torch.zeros((*shape, first.hidden_size), dtype=first.dtype, device=first.device))
+            PositionTable(untouched_zeros((*shape, first.hidden_size), first.dtype, first.device))
             for _ in range(self.length)
         ]
         """What each module is fed: at position i the state of the one before it, the target's first."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import mmap
 from pathlib import Path
 
 import pytest
 import torch
-from talkahead.backbone.arena import Arena
+from talkahead.backbone.arena import Arena, untouched_zeros
 
 
 def test_pieces_are_zero_aligned_and_neighbours() -> None:
@@ -32,6 +33,20 @@ def test_a_piece_outlives_its_arena() -> None:
     gc.collect()
     piece.fill_(7)
     assert torch.equal(piece, torch.full_like(piece, 7))
+
+
+def test_untouched_zeros_take_memory_where_they_are_written_to() -> None:
+    """Pages of 2 MB at most."""
+    before = _resident_bytes()
+    zeros = untouched_zeros((64, 1500, 640), torch.float32, torch.device("cpu"))
+    zeros[5, 100:110] += 1
+    assert _resident_bytes() - before < zeros.nbytes / 10
+    assert zeros.shape == (64, 1500, 640) and zeros.sum() == 10 * 640
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * mmap.PAGESIZE
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells how memory is mapped")

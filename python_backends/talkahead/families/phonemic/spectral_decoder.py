@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from talkahead.families.phonemic.frame_block import CausalBlock, side_by_side
 from talkahead.families.phonemic.quantizer import Quantizer
-from talkahead.weights import load_float32
+from talkahead.weights import Unfilled, load_float32
 
 CONFIG_FILE = "codec.json"
 """The shape of a codec, beside its weights."""
@@ -222,6 +222,7 @@ class SpectralDecoder(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote, as float32, ready for inference."""
-        decoder = cls(SpectralConfig.from_file(folder / CONFIG_FILE))
+        with Unfilled():
+            decoder = cls(SpectralConfig.from_file(folder / CONFIG_FILE))
         decoder.load_state_dict(load_float32(folder / "codec.safetensors"))
         return decoder.eval().requires_grad_(False)

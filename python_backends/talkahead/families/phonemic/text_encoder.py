@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from talkahead.families.phonemic.frame_block import FrameBlock
-from talkahead.weights import load_float32
+from talkahead.weights import Unfilled, load_float32
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ class TextEncoder(nn.Module):
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Reads what `save` wrote, as float32, ready for inference."""
-        encoder = cls(TextEncoderConfig.from_file(folder / "encoder.json"))
+        with Unfilled():
+            encoder = cls(TextEncoderConfig.from_file(folder / "encoder.json"))
         encoder.load_state_dict(load_float32(folder / "encoder.safetensors"))
         return encoder.eval().requires_grad_(False)

@@ -43,6 +43,7 @@ struct multiplied {
     const float *row_scales; /* of bytes and nibbles: [rows] */
     int64_t out_stride;      /* from one row of what is written to the next */
     enum mode mode;
+    const char *ahead; /* what one row's panel fetches meanwhile; 0: what follows it */
 };
 
 /* Lays `count` values of a field out after what is `used` of the memory at `base`. */
@@ -277,7 +278,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
         const char *next = (const char *)(task.panel + words);
         for (int64_t row = 0, size, block = 0; row < rows; row += size, block++) {
             size = next_rows(rows - row, kind);
-            if (blocks > 1) task.ahead = next + block * words * (int64_t)sizeof(word) / blocks;
+            task.ahead = blocks > 1 ? next + block * words * (int64_t)sizeof(word) / blocks : product->ahead;
             task.x = product->x + row * row_words(matrix), task.out = out + row * product->out_stride;
             task.row_scales = product->row_scales + row, task.reach = matrix->reach[size];
             if (kind == BYTES) task.scales = matrix->scales + first, task.offsets = matrix->offsets + first;

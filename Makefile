@@ -53,7 +53,7 @@ doctor: $(VENV)/.runs ## what is missing on this machine
 
 test: $(VENV)/.installed ## all tests: those that run beside each other on all cores, then those that need the machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "patient or not server" --numprocesses auto --dist loadfile $(OPTIONS)
-	$(BIN)/python -m pytest -m "server and not patient" $(OPTIONS)
+	$(BIN)/python -m pytest tests/system -m "not patient" $(OPTIONS)
 
 fresh: ## the README's commands on a fresh Debian 12, as root; some of them: STEPS="apt speak"
 	@PYTHONPATH=python_backends exec $(PYTHON) -B tests/fresh.py $(STEPS)

@@ -12,7 +12,7 @@ from torch import Tensor
 _LOOKS = 8
 """At the rows of a part, to find along which direction it is halved, and again to settle its halves."""
 _LOOKED_AT = 2048
-"""Rows of a large part, for that: many times as many as have its direction."""
+"""Rows of a large part, for that: many times the numbers of its direction."""
 
 
 def in_blocks_alike(rows: Tensor, size: int) -> Tensor:

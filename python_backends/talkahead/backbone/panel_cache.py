@@ -6,12 +6,11 @@ Shapes: R slots, S rows of a step, M nodes of a path, d head size.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 import torch
 from torch import Tensor
 
-from talkahead.backbone.arena import Arena
+from talkahead.backbone.arena import untouched_zeros
 from talkahead.speculation.contracts import Accepted
 from talkahead.speculation.rows import Rows
 
@@ -48,7 +47,7 @@ class PanelCache:
         self.lengths = torch.zeros(num_slots, dtype=torch.int64)
         self._compact = compact
         shape = (num_layers, num_slots, num_heads, 2, -(-num_positions // panel) * panel * words)
-        self._kv = Arena().take(4 * prod(shape)).view(torch.int32).view(shape)
+        self._kv = untouched_zeros(shape, torch.int32, self.lengths.device)
 
     @property
     def address(self) -> int:

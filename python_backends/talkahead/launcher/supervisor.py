@@ -129,7 +129,7 @@ class _Run:
         while not (self.log.loaded.issuperset(expected) and self.options.addresses.is_ready()):
             if self.signals.count:
                 return self._stop()
-            if self.server.ended() is not None or self.log.crash:
+            if self._is_over() or self.log.crash:
                 self.events.wait(0)
                 return Ending(Outcome.NOT_STARTED, self.log.crash or self.log.reason)
             if time.monotonic() - began > self.options.start_timeout_s:
@@ -161,14 +161,18 @@ class _Run:
         def is_explained() -> bool:
             return self.log.explains_end(process.model) or (may_be_trial and process.is_waited_for)
 
-        self._wait_until(is_explained, _EXPLANATION_GRACE_S)
+        self._wait_until(lambda: is_explained() or self._is_over(), _EXPLANATION_GRACE_S)
         return is_explained()
 
-    def _wait_until(self, holds: Callable[[], bool], limit_s: float) -> None:
-        """Follows the log until something holds, the server ended or it took too long."""
-        deadline = time.monotonic() + limit_s
-        while not holds() and self.server.ended() is None and (left_s := deadline - time.monotonic()) > 0:
-            self.events.wait(left_s)
+    def _is_over(self) -> bool:
+        return self.server.ended() is not None
+
+    def _wait_until(self, holds: Callable[[], bool], limit_s: float) -> list[ServerEvent]:
+        """Follows the log until something holds or it took too long; what else happened."""
+        deadline, happened = time.monotonic() + limit_s, list[ServerEvent]()
+        while not holds() and (left_s := deadline - time.monotonic()) > 0:
+            happened += self.events.wait(left_s)
+        return happened
 
     def _say_something(self) -> Ending | None:
         """Speaks once, so that no client pays for first uses, and that ready means that it speaks."""
@@ -184,7 +188,7 @@ class _Run:
                         return Ending(Outcome.BROKE, event.death)
             if self.signals.count:
                 return self._stop()
-            if self.server.ended() is not None:
+            if self._is_over():
                 return Ending(Outcome.NOT_STARTED, self.log.reason)
 
     def _first_said(self, failure: str) -> Ending | None:
@@ -260,15 +264,12 @@ class _Run:
                     self.events.watch_gateway(gateway)
         return None
 
-    def _await_crash(self, happened: list[ServerEvent]) -> str:
+    def _await_crash(self, happened: Iterable[ServerEvent]) -> str:
         """The server ends once it has written its stack, unless it hangs over that; a model whose death it
         did not survive may be gone later still."""
-        deadline = time.monotonic() + _CRASH_GRACE_S
-        while (self.events.is_a_model_dying or self.server.ended() is None) and (
-            left_s := deadline - time.monotonic()
-        ) > 0:
-            happened += self.events.wait(left_s)
-        return _after_deaths(f"the server crashed: {self.log.crash}", happened + self.events.wait(0))
+        later = self._wait_until(lambda: self._is_over() and not self.events.is_a_model_dying, _CRASH_GRACE_S)
+        happened = [*happened, *later, *self.events.wait(0)]
+        return _after_deaths(f"the server crashed: {self.log.crash}", happened)
 
     def _drain(self, gateway: GatewayProcess | None) -> Ending:
         """Lets open streams finish, but no longer than the drain timeout or a second signal.
@@ -281,7 +282,7 @@ class _Run:
         self.server.refuse_health_checks()
         if (delay_s := self.options.drain_delay_s) > 0:
             self.show(f"health checks are refused, streams are taken for {delay_s:g} s more")
-            self._wait_until(lambda: self.signals.count > 1, delay_s)
+            self._wait_until(lambda: self.signals.count > 1 or self._is_over(), delay_s)
         if gateway is not None:
             self._drain_gateway(gateway)
         self.server.refuse_new_streams()
@@ -296,7 +297,7 @@ class _Run:
                 self.show(f"draining: {number} open streams (again to stop now)")
                 shown = streams
             self.events.wait(_DRAIN_POLL_S)
-            if self.server.ended() is not None:
+            if self._is_over():
                 break
         return self._stop()
 
@@ -304,7 +305,7 @@ class _Run:
         """Passes signals on; it has a drain timeout of its own, and a third signal is for one that hangs."""
         self.show("stopping the gateway")
         num_passed = 0
-        while gateway.ended() is None and self.server.ended() is None and self.signals.count < 3:
+        while gateway.ended() is None and not self._is_over() and self.signals.count < 3:
             if num_passed < self.signals.count:
                 gateway.ask_to_stop()
                 num_passed += 1
@@ -314,7 +315,7 @@ class _Run:
         self.show("stopping the server")
         self.server.ask_to_stop()
         deadline = time.monotonic() + self.options.exit_timeout_s + _EXIT_MARGIN_S
-        while self.server.ended() is None and time.monotonic() < deadline:
+        while not self._is_over() and time.monotonic() < deadline:
             self.events.wait(_DRAIN_POLL_S)
         clean = self.server.ended() == 0
         self.show(

@@ -74,7 +74,7 @@ class MatrixPacker:
             own = slice(first, first + _BLOCK)
             values = plain(weight[own])
             if kind == _BYTES:
-                steps[own] = values.abs().amax(1).clamp_min(1e-30) / 127
+                steps[own] = self._byte_steps(values)
                 values = (values / steps[own, None]).round()
                 offsets[own] = (128 * values.sum(1)).to(torch.int32)
                 values = functional.pad(values, (0, padding))
@@ -93,6 +93,16 @@ class MatrixPacker:
             bias=None if bias is None else self.keep(bias),
             reach=self.reach.data_ptr(),
         )
+
+    def _byte_steps(self, weight: Tensor) -> Tensor:
+        """What bytes of weights [outputs, inputs] are multiples of, [outputs]: 127 make the largest weight
+        of an output, or fewer where neighbours would add up to more than the CPU's products allow."""
+        steps = weight.abs().amax(1).clamp_min(1e-30) / 127
+        most: int = self._library.talkahead_most_of_pair()
+        if not most:
+            return steps
+        pairs = weight.reshape(len(weight), -1, 2).sum(2).abs().amax(1)
+        return torch.maximum(steps, pairs / (most - 0.5))  # rounded, both may be half a step more
 
     def _pack_nibbles(self, weight: Tensor, bias: Tensor | None, parts: int) -> NativeStruct:
         outputs, inputs = weight.shape

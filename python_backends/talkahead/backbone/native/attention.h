@@ -111,7 +111,7 @@ INLINE int64_t scores_of(const struct model *model) { return blocks_of(PANEL, mo
 
 /* Queries that go next, of those left. */
 INLINE int64_t next_queries(const struct model *model, int64_t left) {
-    return model->in_tiles ? blocks_of(blocks_of(TILE_ROWS, left), left) : next_rows(left, PAIRED);
+    return model->in_tiles ? blocks_of(blocks_of(TILE_ROWS, left), left) : next_rows(left);
 }
 
 /* Positions that are weighed together: a query's weights are zero from what it sees up to a whole multiple. */

@@ -192,6 +192,9 @@ int64_t talkahead_panel(void) { return PANEL; }
 /* Rows that share a load of weights, at most. */
 int64_t talkahead_rows(void) { return ROWS; }
 
+/* What two neighbouring weights of bytes with one sign may add up to; 0: anything. */
+int64_t talkahead_most_of_pair(void) { return MOST_OF_PAIR; }
+
 /* What matrices begin with: [ROWS + 1]. */
 void talkahead_usual_reach(int64_t *reach) {
     for (int64_t rows = 0; rows <= ROWS; rows++) reach[rows] = usual_reach(rows);

@@ -269,7 +269,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
     struct task task = {matrix->panels + first / PANEL * words, stride_of(kind), steps, product->x, steps, out,
                         product->out_stride, product->mode};
     if (kind == NIBBLES) task.x_stride = rows * GROUP_ROW;
-    int64_t begin = first, blocks = FETCHES_NEXT ? blocks_of(most_rows(kind), rows) : 1;
+    int64_t begin = first, blocks = FETCHES_NEXT ? blocks_of(ROWS, rows) : 1;
     task.apart = blocks_of(blocks, LINE);
     first = multiply_whole(matrix, task, rows, first, end);
     task.panel += (first - begin) / PANEL * words, out += first - begin;
@@ -277,7 +277,7 @@ static void multiply_in_panels(const struct multiplied *product, int64_t first, 
         int64_t width = least(end - first, PANEL);
         const char *next = (const char *)(task.panel + words);
         for (int64_t row = 0, size, block = 0; row < rows; row += size, block++) {
-            size = next_rows(rows - row, kind);
+            size = next_rows(rows - row);
             task.ahead = blocks > 1 ? next + block * words * (int64_t)sizeof(word) / blocks : product->ahead;
             task.x = product->x + row * row_words(matrix), task.out = out + row * product->out_stride;
             task.row_scales = product->row_scales + row, task.reach = matrix->reach[size];

@@ -27,14 +27,7 @@ INLINE ivec end_nibbles(nibble_sums sums, int32_t begun) { (void)begun; return s
 #else /* halves of 16 bits, into which a group's products fit: each adds 2 * 15 * 127 at most, GROUP / 4 times */
 typedef half_vec nibble_sums;
 INLINE nibble_sums add_nibbles(nibble_sums sums, uvec weights, word x) {
-#if defined(__AVX512BW__)
-    sums += (half_vec)_mm512_maddubs_epi16((__m512i)weights, _mm512_set1_epi32((int)x));
-#elif defined(__AVX2__)
-    sums += (half_vec)_mm256_maddubs_epi16((__m256i)weights, _mm256_set1_epi32((int)x));
-#else
-    half_vec values = (half_vec)((uvec){0} + x), pairs = (half_vec)weights;
-    sums += (pairs & 0xff) * (values << 8 >> 8) + (pairs >> 8) * (values >> 8);
-#endif
+    sums += byte_products(weights, (ivec){0} + (int32_t)x);
 #if defined(__x86_64__)
     __asm__("" : "+v"(sums)); /* added at once, or gcc 12 keeps all products of a group, and all sums, in memory. An EPYC's
                                * core with AVX2 alone makes 48, 66, 84 G products a second of 1, 2, 4 rows and more; left to

@@ -5,15 +5,11 @@
 #include "vectors.h"
 
 #define ROWS 6 /* rows that share a load of weights */
+#define ZERO_BYTE 128 /* of rows that meet weights of bytes, which have no sign */
 #if defined(__AVX512VNNI__)
-#define ROWS_OF_BYTES ROWS
-#define ZERO_BYTE 128 /* of rows that meet weights of bytes */
-#elif defined(__AVX2__) && !defined(__AVX512F__)
-#define ROWS_OF_BYTES ROWS
-#define ZERO_BYTE 0
+#define MOST_OF_PAIR 0
 #else
-#define ROWS_OF_BYTES 4 /* weights of bytes take two registers each while they are multiplied in halves of 16 bits */
-#define ZERO_BYTE 128
+#define MOST_OF_PAIR 128 /* of two neighbouring weights of bytes with one sign: so their products add up in 16 bits */
 #endif
 #if defined(__AVX512F__)
 #define VECTORS_OF_NIBBLES 2 /* that are computed at once: each row has twice as many sums, whole numbers and floats */
@@ -106,37 +102,29 @@ INLINE vec add_product(int kind, vec sum, word x, vec weights) {
     return add_multiplied(sum, spread(value), weights);
 }
 
-/* A panel's lanes of sums are whole numbers; each adds four products of bytes of x, above ZERO_BYTE or below it, with
- * signed bytes of its weights. */
+/* A panel's lanes of sums are whole numbers; each adds four products of bytes of x, which have no sign, with signed bytes
+ * of its weights. */
 INLINE void add_bytes(vec *sums, word x, const vec *weights) {
 #if defined(__AVX512VNNI__) /* in one piece, or gcc 12 copies sums to and fro, and reads weights again for each row */
     __asm__("vpdpbusd %5, %4, %0\n\tvpdpbusd %6, %4, %1\n\tvpdpbusd %7, %4, %2\n\tvpdpbusd %8, %4, %3"
             : "+&v"(sums[0]), "+&v"(sums[1]), "+&v"(sums[2]), "+&v"(sums[3])
             : "v"(_mm512_set1_epi32((int)x)), "v"(weights[0]), "v"(weights[1]), "v"(weights[2]), "v"(weights[3]));
-#elif ZERO_BYTE == 0 /* sizes times weights that have taken over the signs: two such products fit 16 bits. On an EPYC with
-                      * AVX2 alone, 1, 2, 6 rows make 43, 50, 55 G products a second of weights at hand, and of halves of
-                      * 16 bits 22 to 34, 34 to 46, 45; 8 rows the same */
-    __m256i values = _mm256_set1_epi32((int)x), sizes = _mm256_abs_epi8(values);
+#else /* Where two products may not fit, x has to give its signs to the weights, row by row. An EPYC's core with AVX2 alone
+       * makes 69 G products a second so, of 2 to 6 rows and weights at hand, and these 92 to 98 (of one row 59, 80). */
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) {
-        __m256i pairs = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8((__m256i)weights[v], values));
-        sums[v] = (vec)((ivec)sums[v] + paired_products((half_vec)pairs, (half_vec){0} + 1));
-    }
-#else /* halves of 16 bits: the first and third byte of each word, then the others */
-    unsigned_half_vec values = (unsigned_half_vec)((uvec){0} + x);
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) {
-        half_vec pairs = (half_vec)weights[v];
-        ivec first = paired_products((half_vec)(pairs << 8) >> 8, (half_vec)(values & 0xff));
-        ivec second = paired_products(pairs >> 8, (half_vec)(values >> 8));
-        sums[v] = (vec)((ivec)sums[v] + (first + second));
+        half_vec pairs = byte_products((uvec){0} + x, (ivec)weights[v]);
+        sums[v] = (vec)((ivec)sums[v] + paired_products(pairs, (half_vec){0} + 1));
+#if defined(__x86_64__)
+        __asm__("" : "+v"(sums[v])); /* at once, or gcc 12 keeps products, and then sums, in memory */
+#endif
     }
 #endif
 }
 
 /* What sums of bytes, which are whole numbers, are worth. */
 INLINE vec scaled(vec sums, const int32_t *offsets, const float *scales, float row_scale) {
-    ivec whole = ZERO_BYTE ? (ivec)sums - *(const loose_ivec *)offsets : (ivec)sums;
+    ivec whole = (ivec)sums - *(const loose_ivec *)offsets;
     return rounded(__builtin_convertvector(whole, vec) * (load(scales) * row_scale));
 }
 
@@ -258,11 +246,8 @@ INLINE int vectors_for(int64_t count) { return count > 2 * LANES ? VECTORS : cou
 /* Words between one step of a panel and the next. */
 INLINE int64_t stride_of(int64_t kind) { return kind == BFLOAT16 ? PANEL / 2 : PANEL; }
 
-/* Rows that go together at most. */
-INLINE int64_t most_rows(int64_t kind) { return kind == BYTES ? ROWS_OF_BYTES : ROWS; }
-
 /* Rows that go next, of those left: blocks of about one size, as few as can be. */
-INLINE int64_t next_rows(int64_t left, int64_t kind) { return blocks_of(blocks_of(most_rows(kind), left), left); }
+INLINE int64_t next_rows(int64_t left) { return blocks_of(blocks_of(ROWS, left), left); }
 
 /* Outputs of whole vectors that a kernel computes next, of those left. */
 INLINE int64_t next_width(int64_t left) { return left < PANEL && left > 2 * LANES ? 2 * LANES : least(left, PANEL); }

@@ -81,6 +81,18 @@ INLINE ivec paired_products(half_vec a, half_vec b) {
 #endif
 }
 
+/* Of each half of 16 bits the sum of its two products of bytes: of a without a sign, of b with one. It has to fit. */
+INLINE half_vec byte_products(uvec a, ivec b) {
+#if defined(__AVX512BW__)
+    return (half_vec)_mm512_maddubs_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (half_vec)_mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+#else
+    half_vec low = (half_vec)((unsigned_half_vec)a & 0xff), high = (half_vec)((unsigned_half_vec)a >> 8);
+    return low * ((half_vec)b << 8 >> 8) + high * ((half_vec)b >> 8);
+#endif
+}
+
 /* Of each lane a where all bits of `first` are set, b where none is. */
 INLINE vec chosen(ivec first, vec a, vec b) { return (vec)((first & (ivec)a) | (~first & (ivec)b)); }
 

@@ -142,7 +142,7 @@ static void run_wide(const struct text_encoder *encoder, const struct wide_block
         float *queries = room->parts + head * dim;
         lay_keys(queries + width, stride, rows, dim, room->keys);
         for (int64_t query = 0, count; query < rows; query += count) {
-            count = next_rows(rows - query, FLOAT32);
+            count = next_rows(rows - query);
             mix(room->keys, queries + 2 * width, stride, rows, dim, count, queries + query * stride, room->scores);
         }
     }

@@ -106,8 +106,20 @@ INLINE uint32_t lanes_above(vec value, float limit) { /* a bit each */
     return _mm512_cmp_ps_mask((__m512)value, _mm512_set1_ps(limit), _CMP_GT_OQ);
 }
 #else
+#if defined(__AVX__)
+INLINE vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+INLINE vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE uint32_t lanes_above(vec value, float limit) { return (uint32_t)_mm256_movemask_ps((__m256)(value > limit)); }
+#else
 INLINE vec larger(vec a, vec b) { return chosen(a > b, a, b); }
 INLINE vec smaller(vec a, vec b) { return chosen(a < b, a, b); }
+INLINE uint32_t lanes_above(vec value, float limit) {
+    ivec above = value > limit;
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; lane++) bits |= (above[lane] & 1u) << lane;
+    return bits;
+}
+#endif
 
 INLINE float sum_lanes(vec value) {
     float lanes[LANES];
@@ -123,13 +135,6 @@ INLINE float largest_lane(vec value) {
     largest = lanes[0];
     for (int lane = 1; lane < LANES; lane++) largest = lanes[lane] > largest ? lanes[lane] : largest;
     return largest;
-}
-
-INLINE uint32_t lanes_above(vec value, float limit) {
-    ivec above = value > limit;
-    uint32_t bits = 0;
-    for (int lane = 0; lane < LANES; lane++) bits |= (above[lane] & 1u) << lane;
-    return bits;
 }
 #endif
 

@@ -9,28 +9,13 @@
  * Shapes: S streams, N nodes each, T draws of each node, V vocabulary, P the vocabulary padded to whole vectors with
  * weights of 0.
  */
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
+#include "../../backbone/native/vectors.h"
 #include "draws.h"
 
-#if defined(__AVX512F__)
-#define WIDTH 16
-#elif defined(__AVX__)
-#define WIDTH 8
-#else
-#define WIDTH 4
-#endif
-#define LANES 16 /* of sums that are summed up in the end */
-#define PARTS (LANES / WIDTH)
-#define BLOCK (4 * LANES) /* looked at as one: most hold no token that may be drawn */
+#define SUMS 16 /* that are summed up in the end, whatever a vector holds */
+#define PARTS (SUMS / LANES)
+#define BLOCK (4 * SUMS) /* looked at as one: most hold no token that may be drawn */
 #define GOLDEN 0x9E3779B97F4A7C15u
-
-/* As wide as the CPU's own: gcc takes wider ones apart lane by lane. */
-typedef float vec __attribute__((vector_size(4 * WIDTH)));
-typedef int32_t ivec __attribute__((vector_size(4 * WIDTH)));
-typedef float loose_vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
 
 struct bounds {
     int64_t tokens;
@@ -56,7 +41,7 @@ static uint64_t draw_key(uint64_t stream, int64_t position, int64_t purpose, int
 /* Exponential waiting time of a token under a key. */
 static double waiting_time(uint64_t key, int64_t token) { return -log(uniform(key, token)); }
 
-static int64_t padded_to_vectors(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+static int64_t padded_to_vectors(int64_t count) { return (count + SUMS - 1) / SUMS * SUMS; }
 
 static float from_bits(int32_t bits) {
     float value;
@@ -64,48 +49,23 @@ static float from_bits(int32_t bits) {
     return value;
 }
 
-/* e^x for x <= 0, relative error below 2e-7; 0 below -87. */
-static inline float exponential(float x) {
-    const float rounder = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest whole number in the low bits */
-    float held = x < -87.0f ? -87.0f : x;
-    float shifted = held * 1.44269504f + rounder, whole = shifted - rounder;
-    float r = (held - whole * 0.693145752f) - whole * 1.42860677e-6f;
-    float series = 1.38888889e-3f * r + 8.33333333e-3f;
-    int32_t bits, power;
-    series = series * r + 4.16666667e-2f;
-    series = series * r + 1.66666667e-1f;
-    series = series * r + 0.5f;
-    series = series * (r * r) + (r + 1.0f);
-    memcpy(&bits, &shifted, sizeof bits);
-    memcpy(&power, &series, sizeof power);
-    series = from_bits(power + (int32_t)((uint32_t)bits << 23));
-    return x < -87.0f ? 0.0f : series;
-}
-
-static vec load(const float *from) { return *(const loose_vec *)from; }
-
 static float sum_of(const vec sums[PARTS]) {
-    float lanes[LANES], sum = 0;
+    float lanes[SUMS], sum = 0;
     memcpy(lanes, sums, sizeof lanes);
-    for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
+    for (int lane = 0; lane < SUMS; lane++) sum += lanes[lane];
     return sum;
-}
-
-static vec larger(vec one, vec other) {
-    ivec is_larger = one > other;
-    return (vec)((is_larger & (ivec)one) | (~is_larger & (ivec)other));
 }
 
 static float largest(const float *logits, int64_t vocabulary) {
     int64_t token = 0;
-    float lanes[2 * LANES], top = logits[0];
+    float lanes[2 * SUMS], top = logits[0];
     vec tops[2 * PARTS];
     for (int part = 0; part < 2 * PARTS; part++) tops[part] = top - (vec){0};
-    for (; token + 2 * LANES <= vocabulary; token += 2 * LANES)
+    for (; token + 2 * SUMS <= vocabulary; token += 2 * SUMS)
         for (int part = 0; part < 2 * PARTS; part++)
-            tops[part] = larger(load(logits + token + part * WIDTH), tops[part]);
+            tops[part] = larger(load(logits + token + part * LANES), tops[part]);
     memcpy(lanes, tops, sizeof lanes);
-    for (int lane = 0; lane < 2 * LANES; lane++) top = lanes[lane] > top ? lanes[lane] : top;
+    for (int lane = 0; lane < 2 * SUMS; lane++) top = lanes[lane] > top ? lanes[lane] : top;
     for (; token < vocabulary; token++) top = logits[token] > top ? logits[token] : top;
     return top;
 }
@@ -116,36 +76,46 @@ static int64_t first_equal(const float *logits, int64_t vocabulary, float top) {
     return token;
 }
 
+/* Weights of SUMS logits up to a factor, 0 below e^-87 of the largest one's; they are added to sums. */
+INLINE void weigh_some(const float *logits, float top, float sharpness, float *weights, vec sums[PARTS]) {
+    for (int part = 0; part < PARTS; part++) {
+        vec below = (load(logits + part * LANES) - top) * sharpness;
+        vec weight = (vec)((ivec)exponential(below) & (below >= -87.0f));
+        sums[part] += weight;
+        store(weights + part * LANES, weight);
+    }
+}
+
 /* Weights [P] up to a factor; the largest is 1. Returns their sum. */
-static float weigh(const float *logits, int64_t vocabulary, float top, float sharpness, float *restrict weights) {
-    int64_t padded = padded_to_vectors(vocabulary);
+static float weigh(const float *logits, int64_t vocabulary, float top, float sharpness, float *weights) {
+    int64_t token = 0;
+    float last[SUMS];
     vec sums[PARTS] = {0};
-    for (int64_t token = 0; token < vocabulary; token++)
-        weights[token] = exponential((logits[token] - top) * sharpness);
-    for (int64_t token = vocabulary; token < padded; token++) weights[token] = 0;
-    for (int64_t token = 0; token < padded; token += LANES)
-        for (int part = 0; part < PARTS; part++) sums[part] += load(weights + token + part * WIDTH);
+    for (; token + SUMS <= vocabulary; token += SUMS) weigh_some(logits + token, top, sharpness, weights + token, sums);
+    if (token == vocabulary) return sum_of(sums);
+    for (int64_t i = 0; i < SUMS; i++) last[i] = token + i < vocabulary ? logits[token + i] : -INFINITY;
+    weigh_some(last, top, sharpness, weights + token, sums);
     return sum_of(sums);
 }
 
 /* The sum of what weighs more than `limit`. */
 static float mass_above(const float *weights, int64_t padded, float limit) {
     vec sums[PARTS] = {0};
-    for (int64_t token = 0; token < padded; token += LANES)
+    for (int64_t token = 0; token < padded; token += SUMS)
         for (int part = 0; part < PARTS; part++) {
-            vec weight = load(weights + token + part * WIDTH);
+            vec weight = load(weights + token + part * LANES);
             sums[part] += (vec)((ivec)weight & (weight > limit));
         }
     return sum_of(sums);
 }
 
 static int64_t tokens_above(const float *weights, int64_t padded, float limit) {
-    int32_t lanes[LANES], sum = 0;
+    int32_t lanes[SUMS], sum = 0;
     ivec counts[PARTS] = {0};
-    for (int64_t token = 0; token < padded; token += LANES)
-        for (int part = 0; part < PARTS; part++) counts[part] -= load(weights + token + part * WIDTH) > limit;
+    for (int64_t token = 0; token < padded; token += SUMS)
+        for (int part = 0; part < PARTS; part++) counts[part] -= load(weights + token + part * LANES) > limit;
     memcpy(lanes, counts, sizeof lanes);
-    for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];
+    for (int lane = 0; lane < SUMS; lane++) sum += lanes[lane];
     return sum;
 }
 
@@ -191,11 +161,11 @@ static int64_t room_size(int64_t vocabulary) { return 3 * padded_to_vectors(voca
 
 /* Whether any of BLOCK weights is above the limit. */
 static int any_above(const float *weights, float limit) {
-    int64_t pairs[WIDTH / 2], any = 0;
+    int64_t pairs[LANES / 2], any = 0;
     ivec found = {0};
-    for (int64_t token = 0; token < BLOCK; token += WIDTH) found |= load(weights + token) > limit;
+    for (int64_t token = 0; token < BLOCK; token += LANES) found |= load(weights + token) > limit;
     memcpy(pairs, &found, sizeof pairs);
-    for (int pair = 0; pair < WIDTH / 2; pair++) any |= pairs[pair];
+    for (int pair = 0; pair < LANES / 2; pair++) any |= pairs[pair];
     return any != 0;
 }
 
@@ -281,7 +251,7 @@ static double log_norm(const float *logits, int64_t vocabulary, double sharpness
 }
 
 /* A support as probabilities [V]. */
-static void spread(const struct support *support, int64_t vocabulary, float *probabilities) {
+static void spread_out(const struct support *support, int64_t vocabulary, float *probabilities) {
     float scale = 1 / support->mass;
     memset(probabilities, 0, vocabulary * sizeof *probabilities);
     for (int64_t place = 0; place < support->count; place++)
@@ -313,7 +283,7 @@ void talkahead_draw_with_probs(int64_t vocabulary, const float *logits, const st
     struct support support = supported(logits, vocabulary, settings, 0, room_in(memory, vocabulary));
     uint64_t key = draw_key(stream_key, position, purpose, num_purposes);
     *token = first_of(&support, key);
-    spread(&support, vocabulary, probabilities);
+    spread_out(&support, vocabulary, probabilities);
 }
 
 /* The distribution [S, N, V] that talkahead_draw draws from. */
@@ -322,7 +292,7 @@ void talkahead_probabilities(int64_t streams, int64_t nodes, int64_t vocabulary,
     struct room room = room_in(memory, vocabulary);
     for (int64_t entry = 0; entry < streams * nodes; entry++) {
         struct support support = supported(logits + entry * vocabulary, vocabulary, settings, entry / nodes, room);
-        spread(&support, vocabulary, probabilities + entry * vocabulary);
+        spread_out(&support, vocabulary, probabilities + entry * vocabulary);
     }
 }
 

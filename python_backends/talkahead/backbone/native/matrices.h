@@ -88,8 +88,7 @@ static float narrow_to_bytes(const float *x, int64_t count, float zero, word *to
     float best = largest_lane(larger(largest, spread(1e-30f)));
     const float rounder = 12582912.0f + zero; /* as in the exponential: whole numbers in the low bits */
     for (int64_t i = 0; i < count; i += LANES) {
-        ivec whole = (ivec)(load(x + i) * (127.0f / best) + rounder) & 0xff;
-        *(loose_bytes *)((uint8_t *)to + i) = __builtin_convertvector(whole, loose_bytes);
+        put_bytes((uint8_t *)to + i, (uvec)(load(x + i) * (127.0f / best) + rounder) & 0xff);
     }
     return best / 127.0f;
 }

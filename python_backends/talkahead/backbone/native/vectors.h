@@ -156,6 +156,23 @@ INLINE vec exponential(vec x) {
     return (vec)((ivec)power + ((ivec)shifted << 23));
 }
 
+/* Writes words of at most 16 bits, or of at most eight, side by side. gcc 12 takes 256 bits apart lane by lane. */
+#if defined(__AVX2__) && !defined(__AVX512F__)
+INLINE __m128i words_as_halves(uvec words) {
+    return _mm_packus_epi32(_mm256_castsi256_si128((__m256i)words), _mm256_extracti128_si256((__m256i)words, 1));
+}
+INLINE void put_halves(half_word *to, uvec words) { _mm_storeu_si128((void *)to, words_as_halves(words)); }
+INLINE void put_bytes(uint8_t *to, uvec words) {
+    __m128i halves = words_as_halves(words);
+    _mm_storel_epi64((void *)to, _mm_packus_epi16(halves, halves));
+}
+#else
+INLINE void put_halves(half_word *to, uvec words) {
+    *(loose_halves *)to = __builtin_convertvector(words, loose_halves);
+}
+INLINE void put_bytes(uint8_t *to, uvec words) { *(loose_bytes *)to = __builtin_convertvector(words, loose_bytes); }
+#endif
+
 /* Writes a vector as bfloat16, rounded to the nearest, to index `at` of words of two; returns what was kept of it. */
 INLINE vec put_narrow(word *to, int64_t at, vec value) {
 #if defined(__AVX512BF16__)
@@ -164,7 +181,7 @@ INLINE vec put_narrow(word *to, int64_t at, vec value) {
     return (vec)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
 #else
     uvec bits = (uvec)value, halves = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16; /* of two that are as near the even */
-    *(loose_halves *)((half_word *)to + at) = __builtin_convertvector(halves, loose_halves);
+    put_halves((half_word *)to + at, halves);
     return (vec)(halves << 16);
 #endif
 }

@@ -96,6 +96,7 @@ void talkahead_compact(const struct model *model, int64_t rows, const int64_t *s
 /* Queries of one slot and KV head that are answered together; each sees what its row sees. */
 struct block {
     const word *keys, *queries; /* queries [count, d / packing] */
+    const word *next;           /* keys that are read after these */
     int64_t count, first;       /* query `first + i` belongs to row `(first + i) / group` */
     int64_t group;
     const struct row *rows;
@@ -134,25 +135,28 @@ static void meet(const struct model *model, int64_t count, int vectors, const st
         multiply((int)count, vectors, model->packing == 2 ? PAIRED : FLOAT32, task);
 }
 
-/* scores [count, positions]: each query's products with all keys before `end`, seen or not. */
+/* scores [count, positions]: each query's products with all keys before `end`, seen or not. Meanwhile the values of the
+ * same positions are fetched: what follows a slot's keys is room for more of them. */
 static void score_keys(const struct model *model, const struct block *block, int64_t end, struct desk *desk) {
     int64_t steps = model->dim / model->packing, width = scores_of(model);
-    struct task task = {block->keys, PANEL, steps, block->queries, steps, desk->scores, width, WRITE,
-                        usual_reach(block->count)};
+    struct task task = {block->keys, PANEL, steps, block->queries, steps, desk->scores, width, WRITE};
+    task.apart = LINE;
     for (int64_t first = 0; first < end; first += PANEL, task.panel += steps * PANEL, task.out += PANEL) {
+        task.ahead = (const char *)(task.panel + stretch_of(model));
         meet(model, block->count, vectors_for(end - first), &task, &desk->bench);
     }
 }
 
-/* out [count, d] = or += the sums of values [steps, d] times the words of scores. */
-static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps,
+/* out [count, d] = or += the sums of values [steps, d] times the words of scores. As many words of `next` are fetched. */
+static void mix_values(const struct model *model, int64_t count, const word *values, int64_t steps, const word *next,
                        const float *scores, float *out, enum mode mode, struct bench *bench) {
     int64_t dim = model->dim;
-    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode,
-                        usual_reach(count)};
+    struct task task = {values, dim, steps, (const word *)scores, scores_of(model), out, dim, mode};
+    task.ahead = (const char *)next, task.apart = LINE;
     for (int64_t at = 0, width; at < dim; at += width, task.panel += width, task.out += width) {
         width = next_width(dim - at);
         meet(model, count, (int)(width / LANES), &task, bench);
+        task.ahead += steps * width * (int64_t)sizeof(word);
     }
 }
 
@@ -257,14 +261,14 @@ static void attend_tree(const struct model *model, const struct block *block, st
         size = queries_beside(block, query);
         weigh_seen(model, block, query, size, desk, totals);
     }
-    mix_values(model, block->count, values, shared / model->packing, desk->scores, desk->mixed, WRITE,
+    mix_values(model, block->count, values, shared / model->packing, block->next, desk->scores, desk->mixed, WRITE,
                &desk->bench);
     for (int64_t query = 0, size; query < block->count; query += size) {
         size = queries_beside(block, query);
         int64_t count = list_seen(row_behind(block, query), block->parents, shared, desk->seen);
         int64_t known = query ? past - shared : 0; /* the past is the same for all */
         int64_t steps = gather_values(model, values, desk->seen, known, count, desk->tail);
-        mix_values(model, size, desk->tail, steps, desk->scores + query * width + shared / model->packing,
+        mix_values(model, size, desk->tail, steps, desk->tail, desk->scores + query * width + shared / model->packing,
                    desk->mixed + query * model->dim, CONTINUE, &desk->bench);
     }
 }
@@ -278,8 +282,8 @@ static void attend_chain(const struct model *model, const struct block *block, i
         totals[query] = exponentiate(model->packing, desk->scores + query * scores_of(model),
                                      row->past + row->node + 1, extent);
     }
-    mix_values(model, block->count, block->keys + stretch_of(model), steps_for(model, end), desk->scores, desk->mixed,
-               WRITE, &desk->bench);
+    mix_values(model, block->count, block->keys + stretch_of(model), steps_for(model, end), block->next, desk->scores,
+               desk->mixed, WRITE, &desk->bench);
 }
 
 /* Writes each query's attention to its row of out [rows, H d / packing], at head `head` and those after it. */
@@ -337,6 +341,13 @@ static void place(const struct model *model, const struct row *row, int64_t kv, 
     put_values(model, desk->key, keys + stretch_of(model), position);
 }
 
+/* Keys of the heads of all sequences, head by head of each; those of the last one where the number is too large. */
+static word *keys_of(const struct model *model, int64_t layer, const struct workspace *space, int64_t number) {
+    int64_t part = least(number, space->num_sequences * model->kv_heads - 1);
+    int64_t row = space->sequences[part / model->kv_heads];
+    return cached(model, layer, space->rows[row].slot, part % model->kv_heads);
+}
+
 /* One sequence's rows, which see one slot, and one KV head: queries and the cache from qkv [rows, (H + 2 K) d] of the whole
  * chunk, then their attention to their places in out [rows, H d / packing]. */
 static void attend_sequence(const struct model *model, int64_t layer, int64_t sequence, int64_t kv,
@@ -344,13 +355,14 @@ static void attend_sequence(const struct model *model, int64_t layer, int64_t se
     int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
     int64_t width = (model->heads + 2 * model->kv_heads) * model->dim;
     int64_t first = space->sequences[sequence], end = space->sequences[sequence + 1];
-    word *keys = cached(model, layer, space->rows[first].slot, kv);
+    int64_t number = sequence * model->kv_heads + kv;
+    word *keys = keys_of(model, layer, space, number), *next = keys_of(model, layer, space, number + 1);
     word *queries = space->queries + kv * space->sequences[space->num_sequences] * group * words; /* [K, rows, G, words] */
     for (int64_t r = first; r < end; r++)
         place(model, space->rows + r, kv, space->qkv + r * width, keys, queries + r * group * words, desk);
     for (int64_t query = first * group, size; query < end * group; query += size) {
         size = next_queries(model, end * group - query);
-        struct block block = {keys, queries + query * words, size, query, group,
+        struct block block = {keys, queries + query * words, next, size, query, group,
                               space->rows, space->rows[first].parents};
         attend(model, layer, &block, kv * group, desk, out);
     }

@@ -132,11 +132,11 @@ INLINE vec scaled(vec sums, const int32_t *offsets, const float *scales, float r
 INLINE void multiply_tile(int rows, int vectors, int kind, const struct task *task) {
     const word *panel = task->panel, *x = task->x;
     int64_t stride = task->stride, steps = task->steps, x_stride = task->x_stride;
-    int lines = kind == BFLOAT16 ? vectors / 2 : vectors;
+    int lines = (int)blocks_of(LINE, (kind == BFLOAT16 ? vectors / 2 : vectors) * (int64_t)sizeof(vec));
     const char *ahead = (const char *)ahead_of(panel, 0, task->reach);
     int64_t apart = task->reach < 0 ? 0 : LINE; /* 0: a line that is asked for again costs less than a branch */
     int64_t pace = stride * (int64_t)sizeof *panel;
-    if (FETCHES_NEXT && task->ahead) ahead = task->ahead, apart = task->apart, pace = lines * apart;
+    if (task->ahead) ahead = task->ahead, apart = task->apart, pace = lines * apart;
     vec sums[ROWS][VECTORS] = {0};
     if (task->mode == CONTINUE)
 #pragma GCC unroll 6

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from talkahead.backbone.llama import Llama
+from talkahead.drafting.draft_artifact import Draft
 from talkahead.families.contracts import CodecWindow, Samples
 from talkahead.families.phonemic.spectral_codec import SpectralCodec
 from talkahead.families.phonemic.text_encoder import TextEncoder
@@ -53,6 +54,11 @@ def test_silence_behind_speech_is_silent(paused: tuple[Samples, int]) -> None:
     audio, silent = paused
     assert level_db(audio[:silent]) > -35
     assert level_db(audio[silent + 2_400 :]) < level_db(audio[:silent]) - 35
+
+
+@pytest.mark.parametrize("folder", sorted(NEXT.glob("drafts/*")), ids=lambda folder: folder.name)
+def test_drafts_that_wait_follow_the_shipped_talker(folder: Path) -> None:
+    assert Draft.load(folder, REPOSITORY / "talker" / "1").drafter == folder.name
 
 
 def test_they_are_small() -> None:

@@ -17,7 +17,7 @@ from talkahead.backbone.checkpoint import EMBEDDINGS, HEAD, NARROWING
 from talkahead.backbone.decoder_choice import DecoderChoice, load_decoder
 from talkahead.backbone.decoder_config import DecoderConfig, Llama3Scaling
 from talkahead.backbone.llama import Llama
-from talkahead.backbone.native_decoder import NativeDecoder, can_multiply
+from talkahead.backbone.native_decoder import NativeDecoder, can_multiply, decoder_library
 from talkahead.backbone.native_matrix import GROUP, in_groups
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import RequestOptions
@@ -30,8 +30,10 @@ from talkahead.speculation.rows import Rows
 from talkahead.speculation.token_tree import ROOT_ALONE, TokenTree, TreeShape
 from torch import Tensor
 
-NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.7, torch.int4: 4.0}
+NEAR = {torch.float32: 2e-5, torch.bfloat16: 0.1, torch.int8: 0.5, torch.int4: 4.0}
 """Largest error of a logit, as a share of the logits' spread; a position that is missed errs by more."""
+COARSER = 1.3
+"""By which weights of bytes, and errors, are larger where the CPU's products allow pairs only so much."""
 SLOTS, POSITIONS, NODES = 16, 150, 20
 PRECISIONS = {
     "float32": torch.float32,
@@ -157,6 +159,8 @@ def test_logits_are_near_those_of_double_precision(
     """Prompts longer than a chunk, then trees of all shapes, random paths kept, and plain steps between."""
     random.seed(5)
     near = NEAR[precision]
+    if precision is torch.int8 and decoder_library().talkahead_most_of_pair():
+        near *= COARSER
     state = make_state(config, is_narrow)
     native, exact = make_native(config, state, precision), make_torch(config, state, torch.float64)
     slots, rows = [3, 4, 5], Rows.of(range(3, 6))

@@ -341,22 +341,22 @@ static void place(const struct model *model, const struct row *row, int64_t kv, 
     put_values(model, desk->key, keys + stretch_of(model), position);
 }
 
-/* Keys of the heads of all sequences, head by head of each; those of the last one where the number is too large. */
-static word *keys_of(const struct model *model, int64_t layer, const struct workspace *space, int64_t number) {
-    int64_t part = least(number, space->num_sequences * model->kv_heads - 1);
+/* Where the keys of a part lie, of those that attend_sequence answers; of the last one where there is no such part. */
+static word *keys_of(const struct model *model, int64_t layer, const struct workspace *space, int64_t part) {
+    part = least(part, space->num_sequences * model->kv_heads - 1);
     int64_t row = space->sequences[part / model->kv_heads];
     return cached(model, layer, space->rows[row].slot, part % model->kv_heads);
 }
 
-/* One sequence's rows, which see one slot, and one KV head: queries and the cache from qkv [rows, (H + 2 K) d] of the whole
- * chunk, then their attention to their places in out [rows, H d / packing]. */
-static void attend_sequence(const struct model *model, int64_t layer, int64_t sequence, int64_t kv,
-                         const struct workspace *space, struct desk *desk, word *out) {
+/* One sequence's rows, which see one slot, and one KV head, of which parts go from head to head: queries and the cache from
+ * qkv [rows, (H + 2 K) d] of the whole chunk, then their attention to their places in out [rows, H d / packing]. */
+static void attend_sequence(const struct model *model, int64_t layer, int64_t part, const struct workspace *space,
+                            struct desk *desk, word *out) {
+    int64_t sequence = part / model->kv_heads, kv = part % model->kv_heads;
     int64_t group = model->heads / model->kv_heads, words = model->dim / model->packing;
     int64_t width = (model->heads + 2 * model->kv_heads) * model->dim;
     int64_t first = space->sequences[sequence], end = space->sequences[sequence + 1];
-    int64_t number = sequence * model->kv_heads + kv;
-    word *keys = keys_of(model, layer, space, number), *next = keys_of(model, layer, space, number + 1);
+    word *keys = keys_of(model, layer, space, part), *next = keys_of(model, layer, space, part + 1);
     word *queries = space->queries + kv * space->sequences[space->num_sequences] * group * words; /* [K, rows, G, words] */
     for (int64_t r = first; r < end; r++)
         place(model, space->rows + r, kv, space->qkv + r * width, keys, queries + r * group * words, desk);

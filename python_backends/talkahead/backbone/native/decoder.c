@@ -92,9 +92,7 @@ static void multiply_together(const struct model *model, const struct matrix *ma
 static void attend_part(void *given, int64_t part, int64_t member) {
     const struct work *work = given;
     struct workspace *space = work->space;
-    int64_t kv_heads = work->model->kv_heads;
-    attend_sequence(work->model, work->layer, part / kv_heads, part % kv_heads, space, space->desks + member,
-                 space->normed);
+    attend_sequence(work->model, work->layer, part, space, space->desks + member, space->normed);
 }
 
 /* What enters `down`, slice by slice, so that gates and ups do not leave the nearest cache. */

@@ -87,9 +87,8 @@ static float narrow_to_bytes(const float *x, int64_t count, float zero, word *to
     for (int64_t i = 0; i < count; i += LANES) largest = larger(larger(load(x + i), -load(x + i)), largest);
     float best = largest_lane(larger(largest, spread(1e-30f)));
     const float rounder = 12582912.0f + zero; /* as in the exponential: whole numbers in the low bits */
-    for (int64_t i = 0; i < count; i += LANES) {
+    for (int64_t i = 0; i < count; i += LANES)
         put_bytes((uint8_t *)to + i, (uvec)(load(x + i) * (127.0f / best) + rounder) & 0xff);
-    }
     return best / 127.0f;
 }
 

@@ -156,6 +156,9 @@ INLINE vec exponential(vec x) {
     return (vec)((ivec)power + ((ivec)shifted << 23));
 }
 
+/* e^x for x of 0 and less; 0 below -87, and where x is no number. */
+INLINE vec exponential_or_zero(vec x) { return (vec)((ivec)exponential(x) & (x >= -87.0f)); }
+
 /* Writes words of at most 16 bits, or of at most eight, side by side. gcc 12 takes 256 bits apart lane by lane. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 INLINE __m128i words_as_halves(uvec words) {
@@ -206,8 +209,7 @@ static float exponentiate(int64_t packing, float *scores, int64_t count, int64_t
     for (int64_t first = 0; first < count; first += LANES) largest = larger(load(scores + first), largest);
     float best = largest_lane(largest);
     for (int64_t first = 0; first < extent; first += LANES) {
-        vec shifted = load(scores + first) - best;
-        vec power = (vec)((ivec)exponential(shifted) & (shifted >= -87.0f));
+        vec power = exponential_or_zero(load(scores + first) - best);
         total += power;
         put(packing, (word *)scores, first, power);
     }

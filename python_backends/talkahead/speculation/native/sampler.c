@@ -41,7 +41,7 @@ static uint64_t draw_key(uint64_t stream, int64_t position, int64_t purpose, int
 /* Exponential waiting time of a token under a key. */
 static double waiting_time(uint64_t key, int64_t token) { return -log(uniform(key, token)); }
 
-static int64_t padded_to_vectors(int64_t count) { return (count + SUMS - 1) / SUMS * SUMS; }
+static int64_t padded_to_vectors(int64_t count) { return blocks_of(SUMS, count) * SUMS; }
 
 static float from_bits(int32_t bits) {
     float value;
@@ -79,8 +79,7 @@ static int64_t first_equal(const float *logits, int64_t vocabulary, float top) {
 /* Weights of SUMS logits up to a factor, 0 below e^-87 of the largest one's; they are added to sums. */
 INLINE void weigh_some(const float *logits, float top, float sharpness, float *weights, vec sums[PARTS]) {
     for (int part = 0; part < PARTS; part++) {
-        vec below = (load(logits + part * LANES) - top) * sharpness;
-        vec weight = (vec)((ivec)exponential(below) & (below >= -87.0f));
+        vec weight = exponential_or_zero((load(logits + part * LANES) - top) * sharpness);
         sums[part] += weight;
         store(weights + part * LANES, weight);
     }

@@ -48,6 +48,19 @@ def settle_reach(backbone: Backbone, clock: Callable[[], float] = time.perf_coun
         backbone.reach[rows] = best if seconds[best] < _WORTH * seconds[usual] else usual
 
 
+def reach_of(backbone: Backbone) -> tuple[int, ...]:
+    """By rows; none where none is chosen."""
+    if not isinstance(backbone, NativeDecoder) or not backbone.fetches_ahead:
+        return ()
+    return tuple(backbone.reach.tolist())
+
+
+def take_reach(backbone: Backbone, reach: Sequence[int]) -> None:
+    """What `reach_of` said of such a backbone, in a process before this one."""
+    if reach and isinstance(backbone, NativeDecoder):
+        backbone.reach.copy_(torch.tensor(reach))
+
+
 def _seconds(
     decoder: NativeDecoder, rows: int, reaches: Sequence[int], clock: Callable[[], float]
 ) -> dict[int, float]:

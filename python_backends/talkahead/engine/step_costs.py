@@ -32,9 +32,15 @@ class StepCost:
 
 @dataclass(frozen=True)
 class StepCosts:
-    """Measured costs, and lines between them for sizes and numbers of streams in between."""
+    """Measured costs, and lines between them for sizes and numbers of streams in between.
+
+    Args:
+        reach: how far ahead weights were fetched meanwhile, by rows (`backbone.reach_choice`); of decoders
+            that fetch nothing ahead, none.
+    """
 
     measured: tuple[StepCost, ...]
+    reach: tuple[int, ...] = ()
 
     @property
     def is_steady(self) -> bool:

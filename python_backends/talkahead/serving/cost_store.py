@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 
 import talkahead
 from talkahead.backbone.backbone import Backbone
-from talkahead.backbone.native_decoder import NativeDecoder
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.config import ModelConfig
 from talkahead.cpu_path import cpu_path
@@ -47,8 +46,6 @@ class Conditions:
     """Of the talker and its drafts."""
     code: str
     torch: str
-    reach: str
-    """How far ahead weights are fetched, by rows."""
 
     @classmethod
     def of(cls, config: ModelConfig, backbone: Backbone) -> Self:
@@ -63,7 +60,6 @@ class Conditions:
             weights=weights_hash(config.folder),
             code=_code_hash(),
             torch=torch.__version__,
-            reach=_reach(backbone),
         )
 
     @property
@@ -78,10 +74,6 @@ def _decoder_name(backbone: Backbone) -> str:
         return name
     ways = {"graphs": backbone.graphs is not None, "kernel": backbone.has_kernel}
     return " ".join([name, *(way for way, is_there in ways.items() if is_there)])
-
-
-def _reach(backbone: Backbone) -> str:
-    return " ".join(map(str, backbone.reach.tolist())) if isinstance(backbone, NativeDecoder) else ""
 
 
 def machine_hash() -> str:
@@ -126,7 +118,8 @@ def latest_costs(talker: Path) -> tuple[StepCosts, Conditions] | None:
 
 def write_costs(conditions: Conditions, costs: StepCosts) -> None:
     """Whole or not at all; where nothing can be kept, the next start measures again."""
-    text = json.dumps({"conditions": asdict(conditions), "costs": [asdict(one) for one in costs.measured]})
+    measured = {"costs": [asdict(one) for one in costs.measured], "reach": costs.reach}
+    text = json.dumps({"conditions": asdict(conditions), **measured})
     for folder in cache_folders():
         with suppress(OSError):
             with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
@@ -135,8 +128,8 @@ def write_costs(conditions: Conditions, costs: StepCosts) -> None:
             return
 
 
-def _costs_in(raw: dict[str, list[dict[str, float]]]) -> StepCosts:
-    return StepCosts(tuple(StepCost(**one) for one in raw["costs"]))  # type: ignore[arg-type]
+def _costs_in(raw: dict[str, Any]) -> StepCosts:
+    return StepCosts(tuple(StepCost(**one) for one in raw["costs"]), tuple(raw["reach"]))
 
 
 def _code_hash() -> str:

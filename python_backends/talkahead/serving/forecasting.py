@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
+from talkahead.backbone.reach_choice import reach_of, settle_reach, take_reach
 from talkahead.config import ModelConfig, RequestOptions
 from talkahead.drafting.acceptance import Acceptance, read_acceptance
 from talkahead.engine.draft_forecast import DraftForecast
@@ -18,24 +20,29 @@ from talkahead.serving.talker_parts import TalkerParts
 
 
 def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None:
-    """None where nothing was counted of any draft, so that costs alone would decide nothing; or where costs
+    """Settles how far ahead weights are fetched, too: as it was when costs were measured that were kept.
+
+    None where nothing was counted of any draft, so that costs alone would decide nothing; or where costs
     are not known, and the parameter `measure_steps` keeps a talker that joins a busy server from measuring.
 
     Measuring takes a few seconds, and is shown.
     """
     counted = read_acceptance(config.folder, parts.methods.offer.drafters)
+    conditions = Conditions.of(config, parts.backbone)
+    if counted and (kept := read_costs(conditions)) is not None:
+        take_reach(parts.backbone, kept.reach)
+        return DraftForecast(kept, counted)
+    if not config.may_measure:
+        if counted:
+            note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
+        return None
+    settle_reach(parts.backbone)
     if not counted:
         return None
-    conditions = Conditions.of(config, parts.backbone)
-    costs = read_costs(conditions)
-    if costs is None and not config.may_measure:
-        note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
-        return None
-    if costs is None:
-        costs = _measure(parts, counted, RequestOptions.from_parameters({}, read_sampling(config.folder)))
-        write_costs(conditions, costs)
-        if not costs.is_steady:
-            note("talker: the machine was busy meanwhile, so a start an hour from now measures again")
+    costs = _measure(parts, counted, RequestOptions.from_parameters({}, read_sampling(config.folder)))
+    write_costs(conditions, costs)
+    if not costs.is_steady:
+        note("talker: the machine was busy meanwhile, so a start an hour from now measures again")
     return DraftForecast(costs, counted)
 
 
@@ -43,7 +50,7 @@ def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance], options: Req
     note("talker: measuring what its steps cost on this machine (once; half a minute without AVX-512)")
     began = time.perf_counter()
     timer = StepTimer(parts.backbone, parts.methods, counted, step=parts.step, options=options)
-    costs = timer.measure()
+    costs = replace(timer.measure(), reach=reach_of(parts.backbone))
     for line in (f"talker: measured in {time.perf_counter() - began:.1f} s", *cost_lines(costs)):
         note(line)
     return costs

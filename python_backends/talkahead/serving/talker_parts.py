@@ -23,7 +23,6 @@ from talkahead.backbone.decoder_choice import (
 from talkahead.backbone.decoder_config import DecoderConfig
 from talkahead.backbone.decoder_memory import DecoderMemory
 from talkahead.backbone.forward_graphs import GraphRecorder
-from talkahead.backbone.reach_choice import settle_reach
 from talkahead.backbone.slot_decoder import SlotDecoder
 from talkahead.backbone.thread_choice import ThreadChoice, most_threads
 from talkahead.config import AUTO, ModelConfig
@@ -77,8 +76,6 @@ class TalkerParts:
         checkpoint = Checkpoint(verified(config.folder))
         backbone = _load_backbone(config, checkpoint, speech, tokens, device, offer)
         share = threads.settle(backbone, speech.frames_per_s * speech.steps_per_frame)
-        if config.may_measure:
-            settle_reach(backbone)
         note(f"talker: of {most_threads()} cores {share.steps} share its steps, {share.prompts} its prompts")
         step = DecodeStep(
             backbone, NullDrafter(), MatchVerifier(), allowed=tokens.allowed, recorder=_recorder(backbone)

@@ -27,7 +27,7 @@ from talkahead.serving.cost_store import (
     write_costs,
 )
 
-COSTS = StepCosts((StepCost("none", 1, 1, 0.001), StepCost("heads", 2, 1, 0.0015, 0.02)))
+COSTS = StepCosts((StepCost("none", 1, 1, 0.001), StepCost("heads", 2, 1, 0.0015, 0.02)), (0, 0, 1152))
 
 
 @pytest.fixture
@@ -54,7 +54,6 @@ def conditions(repository: Path) -> Conditions:
         weights_hash(talker),
         "c0de",
         "2",
-        "0 0 1152",
     )
 
 
@@ -74,7 +73,6 @@ def test_what_is_written_is_read(kept: Path, conditions: Conditions) -> None:
         {"path": "generic"},
         {"weights": "w"},
         {"slots": 1},
-        {"reach": "0 0 0"},
     ],
 )
 def test_other_conditions_are_other_costs(

@@ -14,6 +14,7 @@ import torch
 from fake_backend import FakeBackend, Request, TritonError
 from replayed import Replayed
 from talkahead.backbone import decoder_choice
+from talkahead.backbone.reach_choice import reach_of
 from talkahead.backbone.thread_choice import ThreadChoice
 from talkahead.config import ModelConfig, SamplingDefaults
 from talkahead.drafting.acceptance import Acceptance
@@ -25,6 +26,7 @@ from talkahead.families.contracts import NO_WORDS
 from talkahead.generation_config import AlignmentHead, write_sampling
 from talkahead.manifest import sha256
 from talkahead.serving import cost_store
+from talkahead.serving.forecasting import forecast_of
 from talkahead.serving.talker_parts import TalkerParts
 from talkahead.serving.talker_server import TalkerServer
 from talkahead.speculation.verifiers import VERIFIERS
@@ -360,26 +362,46 @@ def test_auto_without_a_count_is_plain(
     assert drafter_names()[Stats.from_array(request.sender.responses[-1].tensors["STATS"]).drafter] == "none"
 
 
-def loaded_slots(config: ModelConfig) -> int:
+def loaded(config: ModelConfig) -> TalkerParts:
     speech = SpeechFormat.read(config.artifact_folder("vocoder"))
     tokens = CodeTokens(speech.codebooks)
-    return TalkerParts.load(config, speech, tokens, torch.device("cpu"), ThreadChoice(1)).backbone.num_slots
+    return TalkerParts.load(config, speech, tokens, torch.device("cpu"), ThreadChoice(1))
+
+
+def test_the_next_server_takes_what_was_measured(
+    config_of: Callable[..., ModelConfig],
+    drafting_repository: Path,
+    counted: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Reaches too, which differ from one measurement to the next: they are no reason for another one."""
+    config = config_of("talker", drafting_repository, slots="2", drafter="auto")
+    assert forecast_of(loaded(config), config)
+    assert "measuring what its steps cost" in capsys.readouterr().err
+    [kept] = counted.glob("step-costs-*.json")
+    found = json.loads(kept.read_text())
+    found["reach"] = [64 * place for place, _ in enumerate(found["reach"])]
+    kept.write_text(json.dumps(found))
+    parts = loaded(config)
+    assert forecast_of(parts, config)
+    assert "measuring" not in capsys.readouterr().err
+    assert reach_of(parts.backbone) == tuple(found["reach"])
 
 
 def test_slots_are_as_many_as_the_memory_holds(
     config_of: Callable[..., ModelConfig], capsys: pytest.CaptureFixture[str]
 ) -> None:
     few, more = (
-        loaded_slots(config_of("talker", slots="auto", memory_bytes=str(budget)))
+        loaded(config_of("talker", slots="auto", memory_bytes=str(budget))).backbone.num_slots
         for budget in (1_000_000, 3_000_000)
     )
     assert 1 <= few < more < 256
     assert "talker: weights " in (told := capsys.readouterr().err) and f"{more} slots" in told
     asked = rf"memory_bytes is 1,000,000, and {few + 1} slots .* up to {few}"
     with pytest.raises(TalkaheadError, match=asked):
-        loaded_slots(config_of("talker", slots=str(few + 1), memory_bytes="1000000"))
+        loaded(config_of("talker", slots=str(few + 1), memory_bytes="1000000"))
     with pytest.raises(BadRequest, match="auto goes with memory_bytes"):
-        loaded_slots(config_of("talker", slots="auto"))
+        loaded(config_of("talker", slots="auto"))
 
 
 @pytest.fixture

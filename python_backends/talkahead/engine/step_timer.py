@@ -61,6 +61,7 @@ class StepTimer:
         self._clock = clock or step_clock(backbone.device)
         self._step = step or DecodeStep(backbone, NullDrafter(), MatchVerifier())
         self._options = options
+        self._said = 0  # by the stream that has said most, since prompts were read
 
     def measure(self) -> StepCosts:
         """Plain steps and drafted ones, up to the size that requests get unasked, or that cannot pay.
@@ -78,13 +79,18 @@ class StepTimer:
         return StepCosts(tuple(found))
 
     def _compare(self, drafter: str, sizes: Sequence[int], rows: int) -> list[_Visit]:
-        """Every size by turns, up to the first that is hopeless."""
+        """Every size by turns, up to the first that is hopeless.
+
+        Prompts are read anew where streams have said as much as these hold: positions are what attention
+        costs, and reading the prompts of all slots takes as long as a round of steps.
+        """
         plain, prompt = self._methods.of(_PLAIN), min(_PROMPT, self._backbone.max_positions // 4)
         methods = {nodes: self._methods.of(_asking_for(drafter, nodes)) for nodes in sizes}
-        room = (self._backbone.max_positions - prompt) // (len(sizes) * (_LONGEST + 1))
+        room = (self._backbone.max_positions - 2 * prompt) // (len(sizes) * (_LONGEST + 1))
         steps, found = max(min(_STEPS, room - _WARM_UP), 1), list[_Visit]()
-        for _ in range(_rounds(rows)):
-            self._admit(methods[sizes[0]], rows, prompt)
+        for turn in range(_rounds(rows)):
+            if turn == 0 or self._said > prompt:
+                self._admit(methods[sizes[0]], rows, prompt)
             for nodes, method in methods.items():
                 plain_s, seconds = self._seconds(plain, rows, steps), self._seconds(method, rows, steps)
                 found.append(_Visit(nodes, plain_s, seconds))
@@ -103,11 +109,13 @@ class StepTimer:
         samples = list[float]()
         while len(samples) < _WARM_UP + steps and (len(samples) < _FEWEST or sum(samples) < _ENOUGH_S):
             before = self._clock()
-            self._step.run(range(rows))
+            drawn = self._step.run(range(rows))
             samples.append(self._clock() - before)
+            self._said += int(drawn.counts.max())
         return median(samples[_WARM_UP * len(samples) // (_WARM_UP + steps) :])
 
     def _admit(self, method: Method, rows: int, length: int) -> None:
+        self._said = 0
         rng = np.random.default_rng(0)
         prompts = rng.standard_normal((rows, length, self._backbone.hidden_size)).astype(np.float32)
         self._step.admit(

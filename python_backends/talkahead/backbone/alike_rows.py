@@ -42,12 +42,17 @@ def _order_along_differences(rows: Tensor, place: int) -> Tensor:
     """In which the rows before a place differ the most from those after it."""
     some = rows[:: -(-len(rows) // _LOOKED_AT)]
     some, place = some - some.mean(0), place * len(some) // len(rows)
-    direction = some[some.norm(dim=1).argmax()]
+    lengths = torch.linalg.vector_norm(some, dim=1)
+    direction = some[lengths.argmax()]
+    shrinking = 1.0 / lengths.square().sum().clamp_min(1e-30)  # so that it grows by at most 1 a look
     for _ in range(_LOOKS):
-        direction = some.T @ (some @ direction)
-        direction = direction / direction.norm().clamp_min(1e-30)
+        direction = some.T @ (some @ direction) * shrinking
+    was_before: Tensor | None = None
     for _ in range(_LOOKS):
         along = some @ direction
         is_before = along < along.kthvalue(place + 1).values
+        if was_before is not None and torch.equal(is_before, was_before):
+            break
         direction = -(is_before.to(some.dtype) @ some)  # their mean's; the others' is its opposite
+        was_before = is_before
     return (rows @ direction).argsort()

@@ -209,11 +209,13 @@ class NativeDecoder(CachedDecoder):
         """Have so many threads share each forward. Before anybody who keeps `addresses` or calls is told.
 
         Args:
-            prompts: of those over prompts; None: as many.
+            prompts: of those over prompts; None: as many. If they are more, the others' cores are borrowed:
+                who helps is at once behind whoever wants one.
         """
         self._model.helpers = helpers_of(threads)
         self._reader = _Model.from_buffer_copy(self._model)  # what it points at, `_model` holds
-        self._reader.helpers = helpers_of(prompts or threads)
+        readers = prompts or threads
+        self._reader.helpers = helpers_of(readers, yields=readers > threads)
         needed = (self._library.talkahead_workspace_bytes(byref(one)) for one in (self._model, self._reader))
         self._workspace = Arena().take(max(needed))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter
@@ -17,9 +18,9 @@ Part = CFUNCTYPE(None, c_void_p, c_int64, c_int64)
 Share = CFUNCTYPE(None, c_void_p, Part, c_void_p, c_int64)
 
 
-def share(threads: int, do_part: Callable[[int, int], None], parts: int) -> None:
+def share(threads: int, do_part: Callable[[int, int], None], parts: int, *, yields: bool = False) -> None:
     """As native calls do; `do_part` is told the part and the member that does it."""
-    helpers = helpers_of(threads)
+    helpers = helpers_of(threads, yields=yields)
     cast(helpers.share, Share)(helpers.team, Part(lambda _, part, member: do_part(part, member)), None, parts)
 
 
@@ -43,6 +44,19 @@ def test_as_many_threads_as_members_work_at_once() -> None:
 
     share(3, do_part, 3)
     assert sorted(members) == [0, 1, 2] and len(set(members.values())) == 3
+
+
+@pytest.mark.parametrize("yields", [False, True])
+def test_those_who_yield_run_where_nobody_else_wants_to(yields: bool) -> None:
+    together, policies = Barrier(2, timeout=60), {}
+
+    def do_part(part: int, member: int) -> None:
+        together.wait()
+        policies[member] = os.sched_getscheduler(get_native_id())
+
+    share(2, do_part, 2, yields=yields)
+    own = os.sched_getscheduler(0)
+    assert policies == {0: own, 1: os.SCHED_IDLE if yields else own}
 
 
 def test_a_call_does_its_work_alone_while_the_team_has_another() -> None:

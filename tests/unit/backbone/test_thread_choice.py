@@ -86,7 +86,7 @@ def test_what_is_told_is_taken() -> None:
     assert settled({}, told=3) == 3
 
 
-@pytest.mark.parametrize(("seconds", "prompts"), [(0.1, 8), (0.02, 1)])
+@pytest.mark.parametrize(("seconds", "prompts"), [(0.1, 8), (0.005, 1)])
 def test_long_prompts_have_all_cores(seconds: float, prompts: int) -> None:
     talker, choice = NativeTalker({1: 0.004}, {1: seconds}), ThreadChoice(None)
     choice.claim(CPU)

@@ -5,15 +5,19 @@
  * more work for as long as a call's products follow upon each other, and sleep between calls.
  */
 
+#define _GNU_SOURCE /* for SCHED_IDLE */
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "team.h"
 
-#define LOOKS 2000 /* for more work, or for the end of a part, before a thread sleeps: some tens of microseconds */
+#define PATIENCE_NS 150000 /* of who looks for more work, or for the end of a part, before it sleeps: longer than what one
+                            * thread does alone between the products of a long prompt, which a wake-up would double */
 #define APART __attribute__((aligned(64))) /* in a line of the cache for itself */
 
 struct team {
@@ -26,6 +30,7 @@ struct team {
     int is_asleep;    /* whether any of them does */
     int is_taken APART; /* whether a call is being shared */
     int64_t members;    /* 0: the team is still to be gathered */
+    int64_t yields;     /* whether helpers run on cores alone that no other thread wants */
 };
 
 struct member {
@@ -33,8 +38,9 @@ struct member {
     int64_t index;
 };
 
-static struct team teams[MEMBERS + 1]; /* by their members; for the life of the process, as are their threads */
-static struct member seats[MEMBERS + 1][MEMBERS];
+static struct team teams[2][MEMBERS + 1]; /* those that yield second, by their members; as long as the process, as are
+                                           * their threads */
+static struct member seats[2][MEMBERS + 1][MEMBERS];
 static pthread_mutex_t gathering = PTHREAD_MUTEX_INITIALIZER;
 
 static int read_now(const int *from) { return __atomic_load_n(from, __ATOMIC_SEQ_CST); }
@@ -51,12 +57,16 @@ static void rest(void) {
 static void sleep_while(int *place, int value) { syscall(SYS_futex, place, FUTEX_WAIT_PRIVATE, value, NULL); }
 static void wake_all(int *place) { syscall(SYS_futex, place, FUTEX_WAKE_PRIVATE, MEMBERS); }
 
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
+}
+
 /* Returns soon after *place is no longer `value`; `sleeps` tells who changes it that somebody is to be woken. */
 static void wait_while(int *place, int value, int *sleeps) {
-    for (int look = 0; look < LOOKS; look++) {
+    for (int64_t end = now_ns() + PATIENCE_NS; now_ns() < end; rest())
         if (read_now(place) != value) return;
-        rest();
-    }
     while (read_now(place) == value) {
         write_now(sleeps, 1);
         sleep_while(place, value);
@@ -77,6 +87,7 @@ static void take_parts(struct team *team, int64_t member) {
 static void *help(void *given) {
     const struct member *member = given;
     struct team *team = member->team;
+    if (team->yields) sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     for (;;) {
         int calls = read_now(&team->calls);
         take_parts(team, member->index);
@@ -91,7 +102,7 @@ static void gather(struct team *team, int64_t members) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &own);
     for (int64_t index = 1; index < members; index++) {
-        struct member *member = &seats[members][index];
+        struct member *member = &seats[team->yields][members][index];
         pthread_t thread;
         *member = (struct member){team, index};
         if (!pthread_create(&thread, NULL, help, member)) pthread_detach(thread);
@@ -101,9 +112,10 @@ static void gather(struct team *team, int64_t members) {
 }
 
 /* The address of the team of so many members, 2 to MEMBERS, which begins on the first call. */
-int64_t talkahead_team(int64_t members) {
-    struct team *team = &teams[members];
+int64_t talkahead_team(int64_t members, int64_t yields) {
+    struct team *team = &teams[yields][members];
     pthread_mutex_lock(&gathering);
+    team->yields = yields;
     if (!team->members) gather(team, members);
     pthread_mutex_unlock(&gathering);
     return (int64_t)team;

@@ -20,7 +20,7 @@ from texts import SENTENCES
 
 from instruments.changed_repository import changed_repository
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.patient]
 
 SLOTS, MAX_PENDING = 3, 4
 KNOWN = 4

@@ -22,6 +22,8 @@ from waiting import eventually
 
 from build_engines.__main__ import main
 
+pytestmark = pytest.mark.patient
+
 SWITCHES = 4
 ENGINES = (NATIVE, ONNXRUNTIME)
 LONG = {"text": " ".join(SENTENCES * 4), "seed": 3}

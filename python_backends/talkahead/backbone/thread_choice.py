@@ -23,8 +23,8 @@ other cores are the other models'. A talker of a billion weights takes more than
 _SOON_S = 0.005
 """That a short sentence's prompt may take on one thread. A longer one is shared by all cores: whoever is free
 takes the next part of it, and helpers run where nobody else wants to, so that a core which others keep busy
-costs nothing but its help. An EPYC of Zen 3 takes 9 ms: a single stream's first chunk comes after 0.9 of its
-time, and as much is spoken as before."""
+costs nothing but its help. An EPYC of Zen 3 takes 9 ms: a single stream's first chunk comes after 0.90 to
+0.97 of its time (three runs by turns), and as much is spoken as before."""
 _WORTH = 0.9
 """Of the time, at most, with twice the threads."""
 _BEFORE, _PROMPT = 8, 48

@@ -28,22 +28,29 @@ def forecast_of(parts: TalkerParts, config: ModelConfig) -> DraftForecast | None
     Measuring takes a few seconds, and is shown.
     """
     counted = read_acceptance(config.folder, parts.methods.offer.drafters)
+    if counted:
+        costs = _costs_of(parts, config, counted)
+        return None if costs is None else DraftForecast(costs, counted)
+    if config.may_measure:
+        settle_reach(parts.backbone)
+    return None
+
+
+def _costs_of(parts: TalkerParts, config: ModelConfig, counted: Mapping[str, Acceptance]) -> StepCosts | None:
+    """Those that were kept, or else measured; None where neither may be."""
     conditions = Conditions.of(config, parts.backbone)
-    if counted and (kept := read_costs(conditions)) is not None:
+    if (kept := read_costs(conditions)) is not None:
         take_reach(parts.backbone, kept.reach)
-        return DraftForecast(kept, counted)
+        return kept
     if not config.may_measure:
-        if counted:
-            note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
+        note("talker: what its steps cost was not measured here, so it drafts where it is asked to")
         return None
     settle_reach(parts.backbone)
-    if not counted:
-        return None
     costs = _measure(parts, counted, RequestOptions.from_parameters({}, read_sampling(config.folder)))
     write_costs(conditions, costs)
     if not costs.is_steady:
         note("talker: the machine was busy meanwhile, so a start an hour from now measures again")
-    return DraftForecast(costs, counted)
+    return costs
 
 
 def _measure(parts: TalkerParts, counted: Mapping[str, Acceptance], options: RequestOptions) -> StepCosts:

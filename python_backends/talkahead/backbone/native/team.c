@@ -11,14 +11,19 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "team.h"
 
 #define PATIENCE_NS 150000 /* of who looks for more work, or for the end of a part, before it sleeps: longer than what one
                             * thread does alone between the products of a long prompt, which a wake-up would double */
 #define APART __attribute__((aligned(64))) /* in a line of the cache for itself */
+
+struct member {
+    struct team *team;
+    int64_t index;
+};
 
 struct team {
     part_function *do_part; /* written before `left`, and read by who has taken a part: it stays until that is done */
@@ -31,16 +36,11 @@ struct team {
     int is_taken APART; /* whether a call is being shared */
     int64_t members;    /* 0: the team is still to be gathered */
     int64_t yields;     /* whether helpers run on cores alone that no other thread wants */
+    struct member seats[MEMBERS];
 };
 
-struct member {
-    struct team *team;
-    int64_t index;
-};
-
-static struct team teams[2][MEMBERS + 1]; /* those that yield second, by their members; as long as the process, as are
+static struct team teams[2][MEMBERS + 1]; /* those that yield second, by their members; for the life of the process, as are
                                            * their threads */
-static struct member seats[2][MEMBERS + 1][MEMBERS];
 static pthread_mutex_t gathering = PTHREAD_MUTEX_INITIALIZER;
 
 static int read_now(const int *from) { return __atomic_load_n(from, __ATOMIC_SEQ_CST); }
@@ -56,12 +56,6 @@ static void rest(void) {
 
 static void sleep_while(int *place, int value) { syscall(SYS_futex, place, FUTEX_WAIT_PRIVATE, value, NULL); }
 static void wake_all(int *place) { syscall(SYS_futex, place, FUTEX_WAKE_PRIVATE, MEMBERS); }
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
-}
 
 /* Returns soon after *place is no longer `value`; `sleeps` tells who changes it that somebody is to be woken. */
 static void wait_while(int *place, int value, int *sleeps) {
@@ -97,12 +91,13 @@ static void *help(void *given) {
 }
 
 /* Signals are for the threads that were there before. A thread that cannot be started helps nobody. */
-static void gather(struct team *team, int64_t members) {
+static void gather(struct team *team, int64_t members, int64_t yields) {
     sigset_t all, own;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &own);
+    team->yields = yields;
     for (int64_t index = 1; index < members; index++) {
-        struct member *member = &seats[team->yields][members][index];
+        struct member *member = &team->seats[index];
         pthread_t thread;
         *member = (struct member){team, index};
         if (!pthread_create(&thread, NULL, help, member)) pthread_detach(thread);
@@ -115,8 +110,7 @@ static void gather(struct team *team, int64_t members) {
 int64_t talkahead_team(int64_t members, int64_t yields) {
     struct team *team = &teams[yields][members];
     pthread_mutex_lock(&gathering);
-    team->yields = yields;
-    if (!team->members) gather(team, members);
+    if (!team->members) gather(team, members, yields);
     pthread_mutex_unlock(&gathering);
     return (int64_t)team;
 }

@@ -7,7 +7,8 @@
  */
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
+
+#include "../../backbone/native/clock.h"
 
 /* 0, or what it is given does not fit. */
 typedef int step_call(const void *given);
@@ -33,12 +34,6 @@ struct stop {
     const int64_t *is_asked; /* somebody waits for the end */
     int64_t nanoseconds;    /* have passed */
 };
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Whether all of a step's calls did what they were to do. */
 static int run_calls(const struct steps *steps) {

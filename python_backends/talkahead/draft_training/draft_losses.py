@@ -3,7 +3,8 @@
 Head or module i, from 1, is weighted by 0.8^i (Li et al. 2025, section II-A), or all are by 1 (Tian et al.
 2025, equation 2).
 
-Shapes: B utterances, T places, M places that are learned from, D hidden size, V vocabulary.
+Shapes: B utterances, T places, M places that are learned from, D hidden size, V vocabulary,
+K likeliest tokens.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
 
 DECAY = 0.8
+_LEAST = torch.finfo(torch.float32).tiny
+"""Of what odds count as, so that each has a logarithm."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Teaching:
     Args:
         sample: places that heads learn from in a step: each has the whole vocabulary to itself.
         soft: share of the loss that asks for the talker's distribution (Hinton et al. 2015) and not for the
-            token that was said: what is drafted is judged by the former.
+            token that was said: what is drafted is judged by the former. Lessons have to tell it.
     """
 
     talker: Llama
@@ -85,40 +88,43 @@ class Teaching:
 
     def _nats(self, logits: Tensor, lesson: Lesson, where: tuple[Tensor, ...]) -> Tensor:
         """Of logits [M, V], where the lesson's tokens at `where` were said."""
-        tokens = lesson.tokens[where]
+        tokens, likely = lesson.tokens[where], lesson.likely
         if not self.soft:
             return functional.cross_entropy(logits.float(), tokens)
-        expected = self._expected(lesson.hidden[where])
-        nats: Tensor = _Nats.apply(logits, tokens, expected, self.soft)  # type: ignore[no-untyped-call]
+        assert likely is not None, "soft lessons tell what the talker might have said"
+        expected = (likely.tokens[where].long(), likely.odds[where].float())
+        nats: Tensor = _Nats.apply(logits, tokens, *expected, self.soft)  # type: ignore[no-untyped-call]
         return nats
-
-    @torch.no_grad()
-    def _expected(self, states: Tensor) -> Tensor:
-        """The talker's distributions [M, V] of what states [M, D] draw."""
-        logits: Tensor = self.talker.lm_head(states)
-        return logits.float().softmax(-1)
 
 
 class _Nats(torch.autograd.Function):
-    """Cross entropy of logits [M, V] with tokens [M] and with distributions `expected` [M, V], which counts
-    by `soft`. Whole vocabularies are what a step is made of, so each is passed over as seldom as can be.
+    """Cross entropy of logits [M, V] with tokens [M] and, which counts by `soft`, with `odds` [M, K] of
+    `likely` [M, K]. Whole vocabularies are what a step is made of, so each is passed
+    over as seldom as can be.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, tokens: Tensor, expected: Tensor, soft: float) -> Tensor:  # noqa: ANN401
-        wide = logits.to(torch.float32, copy=True)
-        said, one = tokens[:, None], torch.tensor(soft - 1.0, device=logits.device)
-        nats = wide.logsumexp(1, keepdim=True)
-        chosen = wide.gather(1, said).mul_(1.0 - soft) + soft * (wide * expected).sum(1, keepdim=True)
-        slope = wide.sub_(nats).exp_().sub_(expected, alpha=soft)
-        slope.scatter_add_(1, said, one.expand(said.shape)).div_(len(tokens))
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        logits: Tensor,
+        tokens: Tensor,
+        likely: Tensor,
+        odds: Tensor,
+        soft: float,
+    ) -> Tensor:
+        slope = logits.softmax(1, dtype=torch.float32)
+        said = tokens[:, None]
+        hard = slope.gather(1, said).clamp_min(_LEAST).log_()
+        expected = (slope.gather(1, likely).clamp_min(_LEAST).log_() * odds).sum(1, keepdim=True)
+        slope.scatter_add_(1, said, slope.new_full((), soft - 1.0).expand(said.shape))
+        slope.scatter_add_(1, likely, odds * -soft)
         ctx.save_for_backward(slope.to(logits.dtype))
-        return (nats - chosen).mean()
+        return -((1.0 - soft) * hard + soft * expected).mean()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         (slope,) = ctx.saved_tensors
-        return slope * gradients[0].to(slope.dtype), None, None, None
+        return slope.mul_((gradients[0] / len(slope)).to(slope.dtype)), None, None, None, None
 
 
 def weighted(parts: Tensor, *, fades: bool = True) -> Tensor:

@@ -28,6 +28,7 @@ from talkahead.draft_training.draft_ranks import count_ranks
 from talkahead.draft_training.gain import Bench, Gain, verdict
 from talkahead.draft_training.kept_memory import keep_freed_memory
 from talkahead.draft_training.learner import Learner, Network
+from talkahead.draft_training.likely_tokens import LikelyTokens
 from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.reader import Reader
 from talkahead.draft_training.speech_folder import SpeechFolder
@@ -230,9 +231,10 @@ class DraftRun:
             spreads=order.drafter == "heads",
             steps=order.steps,
         )
+        likely = LikelyTokens(part.lm_head) if order.shape.soft else None
         lessons, validation = (
-            StoredLessons(self.speech.store(split), part, curriculum.positions, order.reads_prompts)
-            for split in (Split.TRAIN, Split.HELD_OUT)
+            StoredLessons(self.speech.store(split), part, curriculum.positions, order.reads_prompts, told)
+            for split, told in ((Split.TRAIN, likely), (Split.HELD_OUT, None))
         )
         weights = sum(one.numel() for one in network.parameters() if one.requires_grad)
         self._say(

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from talkahead.backbone.llama import Llama
-from talkahead.draft_training.lesson import IGNORE, Lesson
+from talkahead.draft_training.lesson import IGNORE, Lesson, Likely
+from talkahead.draft_training.likely_tokens import LikelyTokens
 from talkahead.draft_training.speech_store import SpeechStore, StoredUtterance
 
 _WINDOW = 64
@@ -30,12 +31,14 @@ class StoredLessons:
         part: of the talker, with its embeddings.
         positions: padded, of a batch of more than one utterance.
         tells_rows: whether prompts are told, as draft models need them.
+        likely: of the store, where lessons tell what the talker might have said.
     """
 
     store: SpeechStore
     part: Llama
     positions: int
     tells_rows: bool
+    likely: LikelyTokens | None = None
 
     def endless(self, seed: int, first: int) -> Iterator[Lesson]:
         """Pass after pass, each in another order, from the `first` batch on: there a run goes on."""
@@ -68,7 +71,20 @@ class StoredLessons:
         hidden = pad_sequence([one.hidden for one in utterances], batch_first=True)
         starts = torch.tensor([len(one.prompt) - 1 for one in utterances], device=device)
         rows = self._rows(utterances, device) if self.tells_rows else hidden[:, :0].to(device)
-        return Lesson(rows, starts, hidden.to(device), tokens.to(device))
+        likely = self._likely(batch, utterances, device)
+        return Lesson(rows, starts, hidden.to(device), tokens.to(device), likely)
+
+    def _likely(
+        self, batch: Sequence[int], utterances: Sequence[StoredUtterance], device: torch.device
+    ) -> Likely | None:
+        if self.likely is None:
+            return None
+        found = [self.likely.of(number, one.hidden) for number, one in zip(batch, utterances, strict=True)]
+        tokens, odds = (
+            pad_sequence(list(parts), batch_first=True).to(device)
+            for parts in zip(*((one.tokens, one.odds) for one in found), strict=True)
+        )
+        return Likely(tokens, odds)
 
     @torch.no_grad()
     def _rows(self, utterances: Sequence[StoredUtterance], device: torch.device) -> Tensor:

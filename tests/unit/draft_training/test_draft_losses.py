@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from talkahead.backbone.decoder_config import DecoderConfig
@@ -9,7 +11,7 @@ from talkahead.backbone.llama import Llama
 from talkahead.draft_training.draft_losses import Teaching, weighted
 from talkahead.draft_training.draft_shape import DraftShape, first_layers
 from talkahead.draft_training.learner import TABLES
-from talkahead.draft_training.lesson import IGNORE, Lesson, drawing
+from talkahead.draft_training.lesson import IGNORE, Lesson, Likely, drawing
 from talkahead.draft_training.optimizers import optimizers_of
 from talkahead.drafting.draft_heads import DraftHeads
 from talkahead.drafting.mtp_modules import MtpModules
@@ -42,7 +44,7 @@ def lesson(talker: Llama) -> Lesson:
     said = [torch.cat([own, torch.tensor([EOS])]) for own in frames]
     tokens = pad_sequence(said, batch_first=True, padding_value=IGNORE)
     states = drawing(talker(joined).hidden, starts, tokens.shape[1])
-    return Lesson(joined, starts, states, tokens)
+    return Lesson(joined, starts, states, tokens, Likely.of(talker.lm_head(states)))
 
 
 def test_heads_are_asked_for_what_follows(talker: Llama, lesson: Lesson) -> None:
@@ -152,7 +154,7 @@ def test_a_soft_lesson_asks_for_the_talkers_own_distribution(talker: Llama, less
     """A head that says what the talker says has nothing to learn, and its loss is the entropy."""
     heads = DraftHeads.beginning_as(talker.lm_head.weight, 1).requires_grad_(True)
     states = lesson.hidden[:, :1].expand_as(lesson.hidden)
-    shifted = Lesson(lesson.rows, lesson.starts, states, lesson.tokens)
+    shifted = replace(lesson, hidden=states, likely=Likely.of(talker.lm_head(states)))
     loss = Teaching(talker, soft=1.0).losses(heads, shifted)[0]
     torch.autograd.backward(loss)
     spread = torch.distributions.Categorical(logits=talker.lm_head(lesson.hidden[:, 0]))

@@ -10,7 +10,8 @@ import torch
 from periodic_talker import WIDTH, periodic_talker
 from talkahead.config import RequestOptions
 from talkahead.draft_training.beginnings import part_of
-from talkahead.draft_training.lesson import IGNORE, drawing
+from talkahead.draft_training.lesson import IGNORE, Likely, drawing
+from talkahead.draft_training.likely_tokens import LikelyTokens
 from talkahead.draft_training.own_speech import OwnSpeech, Talker, Utterance
 from talkahead.draft_training.speech_store import SpeechStore
 from talkahead.draft_training.stored_lessons import StoredLessons
@@ -68,3 +69,25 @@ def test_lessons_hold_every_utterance_once_a_pass_and_a_run_goes_on_where_it_was
     assert all(batch.numel() <= 80 or len(batch) == 1 for batch in batches)
     later = next(lessons.endless(seed=3, first=count + 2)).tokens
     assert torch.equal(later, batches[count + 2])
+
+
+def test_lessons_tell_what_else_their_states_might_have_drawn(store: SpeechStore, talker: Path) -> None:
+    """Of each place what the talker's head says of its state, for which it is asked once."""
+    part = part_of(talker, ())
+    asked: list[torch.Tensor] = []
+    part.lm_head.register_forward_hook(lambda _, given, made: asked.append(made))
+    lessons = StoredLessons(store, part, 80, tells_rows=False, likely=LikelyTokens(part.lm_head))
+    for lesson in [*lessons.some(3), *lessons.some(3)]:
+        is_said = lesson.tokens != IGNORE
+        before = len(asked)
+        wanted = Likely.of(part.lm_head(lesson.hidden[is_said]))
+        del asked[before:]
+        assert lesson.likely is not None
+        assert lesson.likely.tokens.shape[:2] == lesson.tokens.shape
+        spread = torch.zeros(int(is_said.sum()), part.lm_head.out_features)
+        expected = spread.scatter(1, wanted.tokens.long(), wanted.odds)
+        found = spread.scatter(
+            1, lesson.likely.tokens[is_said].long(), lesson.likely.odds[is_said].to(spread.dtype)
+        )
+        torch.testing.assert_close(found, expected, rtol=0.01, atol=1e-3)
+    assert len(asked) == sum(len(lesson.tokens) for lesson in lessons.some(3))

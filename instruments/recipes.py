@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from talkahead.draft_training.draft_shape import DraftShape
 
-MINUTES, SECONDS = 100, 2_000
-"""Of the talker's own speech, and of learning from it, of each draft."""
+MINUTES, STEPS = 100, 800
+"""Of the talker's own speech, and of learning from it, of each draft, whatever machine it learns on."""
 SHIPPED = ("heads", "mtp", "draft_lm")
 PAPERS = {"heads-blind": "Li et al. 2025", "mtp-blind": "Tian et al. 2025", "mtp-1-blind": "Tian et al. 2025"}
 """Whose design a draft is, down to the loss; others are ours."""

@@ -16,7 +16,7 @@ from talkahead.draft_training.draft_shape import DraftShape
 from talkahead.drafting.drafters import DRAFTERS
 from talkahead.manifest import sha256
 
-from instruments.recipes import DRAFTS, MINUTES, SECONDS, SHIPPED, SMALLER_LAYERS, TALKERS, TUNED, command
+from instruments.recipes import DRAFTS, MINUTES, SHIPPED, SMALLER_LAYERS, STEPS, TALKERS, TUNED, command
 from training.code_corpus import VOICES
 
 STAGES = ("corpus", "codec", "dataset", "talker", "export", "drafts", "calibrate")
@@ -62,7 +62,7 @@ def _train_drafts(which: Words, options: argparse.Namespace) -> Words:
     return (
         *("talkahead", "drafts", "train", *which, "--replace"),
         *("--repository", options.repository, "--minutes", options.draft_minutes),
-        *("--texts", _draft_texts(options), "--seconds", options.draft_seconds),
+        *("--texts", _draft_texts(options), "--steps", options.draft_steps),
     )
 
 
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="of its own speech, that drafts learn from (%(default)s)",
     )
     parser.add_argument(
-        "--draft-seconds", type=float, default=SECONDS, help="that each draft learns (%(default)s)"
+        "--draft-steps", type=int, default=STEPS, help="that each draft learns for (%(default)s)"
     )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)

@@ -19,7 +19,7 @@ from talkahead.manifest import sha256
 
 import build_engines.__main__ as engines
 from build_engines import calibrate
-from instruments.recipes import DRAFTS, MINUTES, SECONDS, SHIPPED, TALKERS
+from instruments.recipes import DRAFTS, MINUTES, SHIPPED, STEPS, TALKERS
 from training import __main__ as training
 from training import train_spectral_codec, train_talker
 
@@ -95,7 +95,7 @@ def test_each_draft_is_one_command(
     assert order.shape.size == DraftShape.of(name).size
     assert order.shape.sees_tokens is DraftShape.of(name).sees_tokens
     assert order.destination == repository / "talker" / "1" / "drafts" / name
-    assert order.replaces and (order.minutes, order.seconds) == (MINUTES, SECONDS)
+    assert order.replaces and (order.minutes, order.steps) == (MINUTES, STEPS)
 
 
 def test_each_talker_is_made_from_the_shipped_one(

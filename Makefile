@@ -15,6 +15,8 @@ OUT ?= out.wav
 VOICE ?=
 # More options of `talkahead serve` and `talkahead speak`, of pytest, and of the training.
 OPTIONS ?=
+# Tests name those that took longest.
+LONGEST := --durations=15 --durations-min=5
 # What `make fresh` runs of apt, clone, speak, test; nothing means all.
 STEPS ?=
 # PyTorch's index for machines without a GPU saves two gigabytes: TORCH_INDEX=<address from pytorch's install page>
@@ -52,8 +54,8 @@ doctor: $(VENV)/.runs ## what is missing on this machine
 	@$(BIN)/talkahead doctor
 
 test: $(VENV)/.installed ## all tests: those that run beside each other on all cores, then those that need the machine
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "patient or not server" --numprocesses auto --dist loadfile $(OPTIONS)
-	$(BIN)/python -m pytest tests/system -m "not patient" $(OPTIONS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "patient or not server" --numprocesses auto --dist loadfile $(LONGEST) $(OPTIONS)
+	$(BIN)/python -m pytest tests/system -m "not patient" $(LONGEST) $(OPTIONS)
 
 fresh: ## the README's commands on a fresh Debian 12, as root; some of them: STEPS="apt speak"
 	@PYTHONPATH=python_backends exec $(PYTHON) -B tests/fresh.py $(STEPS)

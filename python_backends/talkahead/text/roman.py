@@ -23,9 +23,9 @@ _COUNTED = word_list(
 _CENTURY = word_list("century centuries Century")
 _SMALL = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
 _LARGE = re.compile(r"(?=\w{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
-_PAGES = word_list("page pages Page Pages pp p")
-_ON_PAGES = re.compile(r"(?=[ivxl])(?:xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
-"""As small letters number the pages of prefaces."""
+_PAGES = word_list("page pages")
+_ON_PAGES = re.compile(r"(?=[ivxl]{2})(?:xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
+"""What numbers the pages of prefaces. One letter alone is a letter, or who speaks: "on this page i wrote"."""
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
@@ -36,8 +36,8 @@ class RomanNumerals:
         self._numbers = numbers
 
     def page(self, written: str, match: Match) -> list[str]:
-        """Words of a numeral in small letters after "page"; none if it is no such numeral."""
-        is_numeral = _ON_PAGES.fullmatch(written) and word_before(match) in _PAGES
+        """Words of a numeral after "page"; none if it is no such numeral."""
+        is_numeral = _ON_PAGES.fullmatch(written.lower()) and word_before(match).lower() in _PAGES
         return self._numbers.cardinal(str(_value(written.upper()))) if is_numeral else []
 
     def read(self, written: str, before: str, after: str) -> list[str]:

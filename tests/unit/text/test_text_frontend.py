@@ -8,7 +8,7 @@ import string
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from talkahead.errors import BadRequest
 from talkahead.text import MAX_SEGMENT_SYMBOLS, NUM_LEVELS, NUM_SYMBOLS, SYMBOLS, TextFrontend, TextSegment
@@ -92,6 +92,10 @@ def test_text_with_something_to_say_is_never_empty(frontend: TextFrontend, text:
     assert frontend.segments(f"{printable} {said}")
 
 
+@example("PI")
+@example("page V")
+@example("page VI")
+@example("on this page i wrote")
 @settings(max_examples=200, deadline=None)
 @given(TEXT)
 def test_spoken_words_are_their_own_normal_form(frontend: TextFrontend, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ TABLES = ("embed_tokens", "lm_head", "linears")
 """Matrices that are no hidden ones."""
 _DECAY = 0.05
 _PATIENCE = 5
-"""Measurements without a better one, after which nothing more is to be learned."""
+"""Measurements without a better one, after which no more is to be learned at the peak's rate."""
 
 
 class Learner:
@@ -64,12 +65,13 @@ class Learner:
         self._nats: list[list[float]] = notes.get("nats", [])
         self._best: dict[str, Tensor] = notes.get("best", {})
         self._spent: float = notes.get("seconds", 0.0)
+        self._steps: int = notes.get("steps", curriculum.steps)
 
     def learn(self, lessons: StoredLessons, seed: int, say: Callable[[str], None]) -> int:
         """All that is left of the run; the network is then the best that it was. Returns the steps taken."""
         began, spent = time.monotonic(), self._spent
         for lesson in lessons.endless(seed, self._step):
-            if self._is_over:
+            if self._progress >= 1.0:
                 break
             torch.manual_seed(seed + self._step)
             self._take(lesson)
@@ -77,6 +79,8 @@ class Learner:
             self._spent = spent + time.monotonic() - began
             if self._step % self._curriculum.every == 0 or self._progress >= 1.0:
                 self._measure(say)
+                self._hasten()
+                self._save()
         if self._best:
             self._network.load_state_dict(self._best)
         return self._step
@@ -89,13 +93,16 @@ class Learner:
     @property
     def _progress(self) -> float:
         """0 to 1: of its steps, or of its time."""
-        steps = self._step / self._curriculum.steps
+        steps = self._step / self._steps
         return steps if self._seconds is None else max(steps, self._spent / self._seconds)
 
-    @property
-    def _is_over(self) -> bool:
-        losses = list(map(self._loss, self._nats))
-        return self._progress >= 1.0 or (len(losses) > _PATIENCE and min(losses[-_PATIENCE:]) > min(losses))
+    def _hasten(self) -> None:
+        """Where no more is learned at the peak's rate, the run ends as soon as if it had been meant to be as
+        short: much is learned only while the rate falls."""
+        losses, plateau = list(map(self._loss, self._nats)), 1.0 - self._curriculum.schedule.decay
+        is_stuck = len(losses) > _PATIENCE and min(losses[-_PATIENCE:]) > min(losses)
+        if is_stuck and self._progress < plateau:
+            self._steps = math.ceil(self._step / plateau)
 
     def _take(self, lesson: Lesson) -> None:
         rate = self._curriculum.schedule.rate(int(self._progress * self._curriculum.steps))
@@ -113,7 +120,7 @@ class Learner:
             return teaching.losses(self._network, lesson)
 
     def _measure(self, say: Callable[[str], None]) -> None:
-        """Tells how held-out speech is followed, and saves the run."""
+        """Tells how held-out speech is followed."""
         self._network.eval()
         torch.manual_seed(0)
         with torch.no_grad():
@@ -123,11 +130,18 @@ class Learner:
             self._best = {name: value.clone() for name, value in self._network.state_dict().items()}
         shown = " ".join(f"{one:.3f}" for one in self._nats[-1])
         say(
-            f"step {self._step:,} of {self._curriculum.steps:,}, held-out {shown} nats"
+            f"step {self._step:,} of {self._steps:,}, held-out {shown} nats"
             f"{self._note(self._network)}, {self._spent / self._step:.2f} s a step"
         )
         self._network.train()
-        self._state.notes = {"nats": self._nats, "best": self._best, "seconds": self._spent}
+
+    def _save(self) -> None:
+        self._state.notes = {
+            "nats": self._nats,
+            "best": self._best,
+            "seconds": self._spent,
+            "steps": self._steps,
+        }
         self._state.save(self._step)
 
     def _loss(self, nats: list[float]) -> float:

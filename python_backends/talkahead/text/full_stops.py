@@ -6,6 +6,7 @@ import re
 
 from talkahead.text.abbreviations import ABBREVIATIONS, AFTER_A_NAME, Abbreviation, Stop
 from talkahead.text.neighbours import Match, word_after, word_before
+from talkahead.text.roman import is_numbered
 from talkahead.text.units import DIRECTIONS
 from talkahead.text.word_list import SENTENCE_STARTERS, word_list
 
@@ -27,7 +28,7 @@ def abbreviation(match: Match) -> Abbreviation | None:
     if found.needs_stop and not has_stop:
         return None
     if found.stop is Stop.BEFORE_NUMBER:
-        return found if after.isdigit() else None
+        return found if after.isdigit() or is_numbered(match[0], after) else None
     if found.needs_stop and match[0].islower() and opens_sentence(match.string, match.end() + 1):
         return None  # a word that ends its sentence ("the max.")
     return found

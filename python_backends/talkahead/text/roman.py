@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from talkahead.text.neighbours import Match, word_before
+from talkahead.text.abbreviations import ABBREVIATIONS, Stop
+from talkahead.text.neighbours import Match, text_before, word_before
 from talkahead.text.number_words import Numbers
 from talkahead.text.word_list import word_list
 
@@ -26,18 +27,40 @@ _LARGE = re.compile(r"(?=\w{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|I
 _PAGES = word_list("page pages")
 _ON_PAGES = re.compile(r"(?=[ivxl]{2})(?:xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
 """What numbers the pages of prefaces. One letter alone is a letter, or who speaks: "on this page i wrote"."""
+_ABBREVIATED = re.compile(r"\b([^\W\d_]+)\.\s?$")
+_EVEN_OF_ONE_LETTER = word_list("Vol vol Ch Fig")
+"""Abbreviations after which a capital is a number, and not who speaks ("No. I was there")."""
+_LONGEST = 8
+"""Characters of an abbreviation with its full stop and a space."""
+
+
+def is_numbered(abbreviated: str, numeral: str) -> bool:
+    """Whether a word is a Roman numeral, in letters of one size, after an abbreviation and its full stop."""
+    if numeral in "IVX" and len(numeral) == 1:
+        return abbreviated in _EVEN_OF_ONE_LETTER
+    is_even = numeral.islower() or numeral.isupper()
+    return is_even and _ON_PAGES.fullmatch(numeral.lower()) is not None
+
+
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 
 
 class RomanNumerals:
-    """Reads numerals beside the words that ask for them: up to 39 after any capitalised word."""
+    """Reads numerals beside the words that ask for them: up to 39 after any capitalised word, and up to 89
+    after "page" and what is abbreviated before a number."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
 
     def page(self, written: str, match: Match) -> list[str]:
-        """Words of a numeral after "page"; none if it is no such numeral."""
-        is_numeral = _ON_PAGES.fullmatch(written.lower()) and word_before(match).lower() in _PAGES
+        """Words of a numeral after "page", "Vol." and the like; none if it is no such numeral."""
+        abbreviated = _ABBREVIATED.search(text_before(match, _LONGEST))
+        if abbreviated and (found := ABBREVIATIONS.get(abbreviated[1])):
+            is_numeral = found.stop is Stop.BEFORE_NUMBER and is_numbered(abbreviated[1], written)
+        else:
+            is_numeral = (
+                word_before(match).lower() in _PAGES and _ON_PAGES.fullmatch(written.lower()) is not None
+            )
         return self._numbers.cardinal(str(_value(written.upper()))) if is_numeral else []
 
     def read(self, written: str, before: str, after: str) -> list[str]:

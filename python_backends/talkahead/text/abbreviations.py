@@ -82,6 +82,13 @@ ABBREVIATIONS: dict[str, Abbreviation] = {
 }
 """By the written form without its full stop; case matters ("Gen." is a title, "gen" a word)."""
 
+
+def said_for(word: str) -> list[str]:
+    """What a word in small letters is read as: itself, or what it is short for even without a full stop."""
+    found = ABBREVIATIONS.get(word)
+    return [word] if found is None or found.needs_stop else found.words.split()
+
+
 AFTER_A_NAME: dict[str, str] = {"St": "street", "Dr": "drive", "Ft": "feet", "Ave": "avenue"}
 """What some mean after a capitalised word that no name follows ("Baker St.")."""
 

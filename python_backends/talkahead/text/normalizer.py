@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from talkahead.text.abbreviations import DOTTED, PHRASES
+from talkahead.text.abbreviations import DOTTED, PHRASES, said_for
 from talkahead.text.full_stops import (
     abbreviation,
     may_end,
@@ -229,7 +229,7 @@ class Normalizer:
         if written == "A" and _is_letter(match):
             return [LETTER_A]
         is_spelled = word not in self._lexicon and _CONSONANTS.fullmatch(word) and not _DOUBLED.search(word)
-        return self._spelling.letters(word) if is_spelled else [word]
+        return self._spelling.letters(word) if is_spelled else said_for(word)
 
     def _dotted(self, match: Match) -> list[str]:
         known = DOTTED.get(match[0].lower())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from talkahead.text.abbreviations import said_for
 from talkahead.text.lexicon import Lexicon
 from talkahead.text.number_words import Numbers, is_year
 from talkahead.text.word_list import word_list
@@ -75,7 +76,7 @@ class Spelling:
         is_word = word in self._lexicon if len(word) < _SHORT else not _VOWELS.isdisjoint(word)
         if letters.isupper() and len(letters) <= _MAX_LETTERS_SPELLED:
             return self.capitals(letters, is_shouted=False)
-        return [word] if is_word and len(word) > 1 else self.letters(word)
+        return said_for(word) if is_word and len(word) > 1 else self.letters(word)
 
     def address(self, text: str) -> list[str]:
         """A URL, domain or e-mail address: labels as words where they are, marks by their names."""
@@ -96,4 +97,4 @@ class Spelling:
             return self.letters(label)
         is_sayable = len(label) > _SHORT and not _VOWELS.isdisjoint(label)
         is_word = label in _SHORT_WORDS or (len(label) == _SHORT and label in self._lexicon)
-        return [label] if is_sayable or is_word else self.letters(label)
+        return said_for(label) if is_sayable or is_word else self.letters(label)

@@ -93,6 +93,7 @@ def test_text_with_something_to_say_is_never_empty(frontend: TextFrontend, text:
 
 
 @example("PI")
+@example("5\nvS, iaVs, etc.com")
 @example("page V")
 @example("page VI")
 @example("on this page i wrote")

@@ -26,6 +26,10 @@ Network = DraftHeads | MtpModules | Llama
 TABLES = ("embed_tokens", "lm_head", "linears")
 """Matrices that are no hidden ones."""
 _DECAY = 0.05
+_TIMED = 3
+"""Steps after which a run says how long it takes."""
+_SAVED_S = 600.0
+"""Seconds of learning that are lost at most where a run is cut off."""
 _PATIENCE = 5
 """Measurements without a better one, after which no more is to be learned at the peak's rate."""
 
@@ -70,17 +74,24 @@ class Learner:
     def learn(self, lessons: StoredLessons, seed: int, say: Callable[[str], None]) -> int:
         """All that is left of the run; the network is then the best that it was. Returns the steps taken."""
         began, spent = time.monotonic(), self._spent
+        saved = began
         for lesson in lessons.endless(seed, self._step):
             if self._progress >= 1.0:
                 break
             torch.manual_seed(seed + self._step)
             self._take(lesson)
             self._step += 1
-            self._spent = spent + time.monotonic() - began
-            if self._step % self._curriculum.every == 0 or self._progress >= 1.0:
+            now = time.monotonic()
+            self._spent = spent + now - began
+            if self._step == _TIMED:
+                say(self._told_time)
+            is_due = self._step % self._curriculum.every == 0 or self._progress >= 1.0
+            if is_due:
                 self._measure(say)
                 self._hasten()
+            if is_due or now - saved > _SAVED_S:
                 self._save()
+                saved = now
         if self._best:
             self._network.load_state_dict(self._best)
         return self._step
@@ -95,6 +106,14 @@ class Learner:
         """0 to 1: of its steps, or of its time."""
         steps = self._step / self._steps
         return steps if self._seconds is None else max(steps, self._spent / self._seconds)
+
+    @property
+    def _told_time(self) -> str:
+        a_step = self._spent / self._step
+        left = (self._steps - self._step) * a_step
+        if self._seconds is not None:
+            left = max(0.0, min(left, self._seconds - self._spent))
+        return f"{a_step:.2f} s a step: {math.ceil(left / 60)} minutes more at most"
 
     def _hasten(self) -> None:
         """Where no more is learned at the peak's rate, the run ends as soon as if it had been meant to be as
@@ -131,7 +150,7 @@ class Learner:
         shown = " ".join(f"{one:.3f}" for one in self._nats[-1])
         say(
             f"step {self._step:,} of {self._steps:,}, held-out {shown} nats"
-            f"{self._note(self._network)}, {self._spent / self._step:.2f} s a step"
+            f"{self._note(self._network)}, {self._told_time}"
         )
         self._network.train()
 

@@ -98,8 +98,9 @@ class Teaching:
 
 
 class _Nats(torch.autograd.Function):
-    """Cross entropy of logits [M, V] with tokens [M] and, which counts by `soft`, with `odds` [M, K] of `likely`
-    [M, K]. Whole vocabularies are what a step is made of, so each is passed over as seldom as can be.
+    """Cross entropy of logits [M, V] with tokens [M] and, which counts by `soft`, with `odds` [M, K] of
+    `likely` [M, K]. Whole vocabularies are what a step is made of, so each is passed over as seldom as can
+    be.
     """
 
     @staticmethod

@@ -19,7 +19,13 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talker_fakes import CONFIG, Rig, ScriptedBackbone, script
 
-LIMITS = {"max_rows": 8, "max_beginning": 2, "max_lead_s": 1.0, "pace": 1.0, "may_park": True}
+LIMITS: dict[str, float] = {
+    "max_rows": 8,
+    "max_beginning": 2,
+    "max_lead_s": 1.0,
+    "pace": 1.0,
+    "may_park": True,
+}
 
 
 def chosen(contenders: list[Contender], **limits: float) -> Choice:
@@ -54,6 +60,15 @@ def test_while_somebody_begins_a_step_is_short() -> None:
     assert chosen([*playing, begins(5, 0.25)]).slots == (0, 5)
     assert chosen([*playing, begins(5, 0.25), begins(6, 0.22)]).slots == (0, 6)
     assert chosen(playing).slots == (0, 1, 2, 3, 4)
+
+
+def test_who_would_run_dry_meanwhile_goes_along() -> None:
+    """A window of half a second, at twice the pace of its listener: it takes a quarter of a second, and a
+    quarter of that is to be left."""
+    pressed = Contender(4, 0.31, is_newcomer=False, lacks_s=0.5)
+    in_time = replace(pressed, deadline=0.32)
+    assert chosen([*map(begins, range(4)), in_time], pace=2.0).slots == (0, 1)
+    assert chosen([*map(begins, range(4)), pressed], pace=2.0).slots == (0, 1, 4)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +107,14 @@ def test_nobody_is_parked_where_whole_steps_are_wanted() -> None:
 def test_somebody_always_runs_and_nobody_before_one_who_is_due_sooner(
     streams: list[tuple[float, tuple[bool, bool]]], may_park: bool
 ) -> None:
+    """But for those whose listeners have nothing left: they take nobody's place."""
     contenders = [Contender(slot, deadline, *state) for slot, (deadline, state) in enumerate(streams)]
     choice = chosen(contenders, may_park=may_park)
     assert bool(choice.slots) == bool(contenders)
     left_out = [one for one in contenders if one.slot not in choice.slots]
-    latest = max((contenders[slot].deadline for slot in choice.slots), default=math.inf)
+    chosen_ones = [contenders[slot] for slot in choice.slots]
+    unhurried = [one.deadline for one in chosen_ones if not one.would_run_dry(LIMITS["pace"], 0.0)]
+    latest = max(unhurried, default=-math.inf)
     sooner = [one for one in left_out if one.deadline < latest]
     assert all(one.has_in_hand(1.0, 0.0) for one in sooner)
 

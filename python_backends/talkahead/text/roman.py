@@ -27,6 +27,8 @@ _LARGE = re.compile(r"(?=\w{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|I
 _PAGES = word_list("page pages")
 _ON_PAGES = re.compile(r"(?=[ivxl]{2})(?:xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
 """What numbers the pages of prefaces. One letter alone is a letter, or who speaks: "on this page i wrote"."""
+_LETTERS = re.compile(r"[ivxl]+", re.IGNORECASE)
+"""What alone can be such a numeral: most words are not, and nobody looks before them."""
 _ABBREVIATED = re.compile(r"\b([^\W\d_]+)\.\s?$")
 _EVEN_OF_ONE_LETTER = word_list("Vol vol Ch Fig")
 """Abbreviations after which a capital is a number, and not who speaks ("No. I was there")."""
@@ -54,6 +56,8 @@ class RomanNumerals:
 
     def page(self, written: str, match: Match) -> list[str]:
         """Words of a numeral after "page", "Vol." and the like; none if it is no such numeral."""
+        if not _LETTERS.fullmatch(written):
+            return []
         abbreviated = _ABBREVIATED.search(text_before(match, _LONGEST))
         if abbreviated and (found := ABBREVIATIONS.get(abbreviated[1])):
             is_numeral = found.stop is Stop.BEFORE_NUMBER and is_numbered(abbreviated[1], written)

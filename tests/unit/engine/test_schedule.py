@@ -19,13 +19,7 @@ from talkahead.speculation.match_verifier import MatchVerifier
 from talkahead.speculation.null_drafter import NullDrafter
 from talker_fakes import CONFIG, Rig, ScriptedBackbone, script
 
-LIMITS: dict[str, float] = {
-    "max_rows": 8,
-    "max_beginning": 2,
-    "max_lead_s": 1.0,
-    "pace": 1.0,
-    "may_park": True,
-}
+LIMITS = {"max_rows": 8, "max_beginning": 2, "max_lead_s": 1.0, "pace": 1.0, "may_park": True}
 
 
 def chosen(contenders: list[Contender], **limits: float) -> Choice:
